@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_char, c_int, c_long};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use tidesdb::{Db, Error, EventListener, LogLevel, WriteOptions};
+use tidesdb_sys::descriptors::open_for_reading;
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
@@ -159,7 +161,7 @@ fn machine_memory() -> (u64, u64) {
     let physical = pages(libc::_SC_PHYS_PAGES).saturating_mul(page);
     // Of a container no more than its control group allows.
     let total = tidesdb_sys::memory::available_bytes().unwrap_or(physical);
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let info = open_for_reading("/proc/meminfo").and_then(io::read_to_string).unwrap_or_default();
     let available = info.lines().find_map(|line| {
         let kibibytes = line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?;
         kibibytes.trim().parse::<u64>().ok().map(|kibibytes| kibibytes << 10)

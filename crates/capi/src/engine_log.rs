@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidesdb_base::utc::timestamp;
-use tidesdb_sys::descriptors::above_standard;
+use tidesdb_sys::descriptors::open_above_standard;
 use tidesdb_sys::forks::{self, ProcessMark};
 
 /// Severity of a line, as `tidesdb_log_level_t`.
@@ -98,8 +98,9 @@ impl EngineLog {
     /// anew when it has `restart_at` bytes; 0 is never.
     pub fn begin_file(&self, directory: &Path, restart_at: u64) -> std::io::Result<()> {
         let path = directory.join("LOG");
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        let file = File::from(above_standard(file)?);
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        let file = File::from(open_above_standard(|| options.open(path))?);
         let bytes = file.metadata()?.len();
         let begun = Destination::File { file, bytes, restart_at };
         // A statement of its own: `append` locks again.

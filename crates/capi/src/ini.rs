@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb::options_file::ini::{CODECS, entries};
-use tidesdb_sys::descriptors::above_standard;
+use tidesdb_sys::descriptors::{open_above_standard, open_for_reading};
 
 use crate::boundary::{
     Failure, Outcome, any_text, any_text_bytes, bytes_of, c_string, call, object, object_mut, path,
@@ -243,8 +243,8 @@ pub unsafe extern "C" fn tidesdb_cf_config_load_from_ini(
         let (file, section, config) =
             unsafe { (path(ini_file)?, c_string(section_name)?, object_mut(config)?) };
         let mut bytes = Vec::new();
-        let read =
-            File::open(file).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
+        let read = open_for_reading(file)
+            .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes));
         read.map_err(|_| Failure::Code(codes::IO))?;
         // Nothing that could be options.
         if bytes.len() as u64 > MOST_BYTES {
@@ -282,7 +282,7 @@ fn replace(place: &Path, bytes: &[u8]) -> io::Result<()> {
     let renamed = written.and_then(|()| fs::rename(&beside, place));
     renamed.inspect_err(|_| drop(fs::remove_file(&beside)))?;
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    open_for_reading(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// A new file of this call alone (I-278), in the folder of another one.
@@ -293,14 +293,10 @@ fn create_beside(place: &Path) -> io::Result<(File, OsString)> {
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let mut beside = place.as_os_str().to_owned();
         beside.push(format!(".{}.{number}.new", std::process::id()));
-        match File::create_new(&beside) {
+        match open_above_standard(|| File::create_new(&beside)) {
             // Of a process of the same number that died.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => {
-                let file = above_standard(created?);
-                let file = file.inspect_err(|_| drop(fs::remove_file(&beside)))?;
-                return Ok((file.into(), beside));
-            }
+            created => return Ok((created?.into(), beside)),
         }
     }
 }

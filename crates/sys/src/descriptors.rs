@@ -1,26 +1,67 @@
 //! The descriptors of this process: how many it may have, and which of them no file may have.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::retry_on_intr;
+use rustix::stdio::{stderr, stdin, stdout};
 
 use crate::os_calls;
 
 /// Descriptors below this are standard input, output and errors, whatever they lead to.
 const FIRST_OWN: i32 = 3;
 
-/// The same open file under a descriptor that is none of the standard ones.
+/// Calls `work` so that no file which it opens has a standard descriptor.
 ///
 /// In a program that has closed these the system gives them to the next files that are opened, and
-/// what other code writes to standard output or errors would land in them.
+/// what other code writes to standard output or errors would land in them: also in the moment
+/// between an opening and a duplication. So what can be neither read nor written has those that
+/// are free until `work` returns.
+pub fn beside_standard<R>(work: impl FnOnce() -> R) -> R {
+    let _placeholders = if standard_are_open() { Vec::new() } else { placeholders() };
+    work()
+}
+
+/// Opens a file with `open`, under a descriptor that is none of the standard ones: see
+/// [`beside_standard`].
 ///
 /// # Errors
-/// The kernel's, if it has no other descriptor; the file is closed then.
-pub fn above_standard(file: impl Into<OwnedFd>) -> io::Result<OwnedFd> {
-    let file = file.into();
+/// Those of `open`, and the kernel's, if it has no other descriptor; the file is closed then.
+pub fn open_above_standard<F: Into<OwnedFd>>(
+    open: impl FnOnce() -> io::Result<F>,
+) -> io::Result<OwnedFd> {
+    let file = beside_standard(open)?.into();
+    // Another thread may have closed a standard one since.
     if file.as_raw_fd() >= FIRST_OWN {
         return Ok(file);
     }
     Ok(rustix::io::fcntl_dupfd_cloexec(&file, FIRST_OWN)?)
+}
+
+/// Opens a file for reading in that way.
+///
+/// # Errors
+/// As above.
+pub fn open_for_reading(path: impl AsRef<Path>) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let open = || rustix::fs::open(path.as_ref(), flags, Mode::empty());
+    Ok(open_above_standard(|| Ok(retry_on_intr(open)?))?.into())
+}
+
+fn standard_are_open() -> bool {
+    [stdin(), stdout(), stderr()].into_iter().all(|one| rustix::io::fcntl_getfd(one).is_ok())
+}
+
+/// Open files that have the free ones of the standard descriptors. Whoever reads or writes them
+/// gets the error of a closed descriptor.
+fn placeholders() -> Vec<OwnedFd> {
+    let unusable = OFlags::PATH | OFlags::CLOEXEC;
+    // Without a descriptor for a placeholder there is none for a file.
+    let open = || rustix::fs::open("/", unusable, Mode::empty()).ok();
+    std::iter::from_fn(open).take_while(|held| held.as_raw_fd() < FIRST_OWN).collect()
 }
 
 /// The number of descriptors that the process may have open at a time, as set now; `None` when

@@ -4,12 +4,11 @@
 //! memory and the limits of the control groups (version 1 or 2) that contain the process, so
 //! that a database inside a container does not size itself for the host. Read once at open; the
 //! files parsed here are kernel interfaces, yet a malformed one only makes its limit unknown.
-#![expect(clippy::disallowed_methods, reason = "reads what the system says of its memory")]
 
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::descriptors::open_for_reading;
 use crate::os_calls;
 
 /// Memory available to this process in bytes: the least of the machine's memory and every enclosing
@@ -74,12 +73,14 @@ fn parse_limit(text: &str) -> Option<u64> {
 fn read_small(path: &Path) -> Option<String> {
     const BOUND: u64 = 64 << 10;
     let mut text = String::new();
-    fs::File::open(path).ok()?.take(BOUND).read_to_string(&mut text).ok()?;
+    open_for_reading(path).ok()?.take(BOUND).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn write(path: &Path, text: &str) {

@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tidesdb_sys::descriptors::above_standard;
+use tidesdb_sys::descriptors::{open_above_standard, open_for_reading};
 
 use super::records::{self, Identity, Record, if_there};
 
@@ -68,8 +68,9 @@ impl Drop for Unnamed {
 impl Unnamed {
     /// Copies so many bytes, at most, to a new file, which is on the disk then.
     fn write(path: PathBuf, from: &mut dyn Read, most_bytes: Option<u64>) -> io::Result<Self> {
-        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
-        let mut file = File::from(above_standard(file)?);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        let mut file = File::from(open_above_standard(|| options.open(&path))?);
         let mut written = Self { path, identity: Identity::of(&file.metadata()?) };
         io::copy(&mut from.take(most_bytes.unwrap_or(u64::MAX)), &mut file)?;
         file.flush()?;
@@ -124,8 +125,9 @@ impl Directory {
 
     fn take_turn(&self) -> io::Result<Turn> {
         let path = self.root.join(METADATA).join(LOCK);
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        let file = File::from(above_standard(file)?);
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        let file = File::from(open_above_standard(|| options.open(path))?);
         loop {
             match file.lock() {
                 // By a signal.
@@ -156,7 +158,7 @@ impl Directory {
         condition: &Condition,
     ) -> io::Result<Option<String>> {
         let path = self.path(key)?;
-        let object = self.unnamed(&mut File::open(put.from)?, put.most_bytes)?;
+        let object = self.unnamed(&mut open_for_reading(put.from)?, put.most_bytes)?;
         let _turn = self.take_turn()?;
         let present = self.object(key)?;
         let holds = match condition {
@@ -184,7 +186,7 @@ impl Directory {
     }
 
     fn records(&self, key: &str) -> io::Result<Vec<Record>> {
-        let text = if_there(fs::read_to_string(self.tags().join(key)))?;
+        let text = if_there(open_for_reading(self.tags().join(key)).and_then(io::read_to_string))?;
         Ok(records::parse(&text.unwrap_or_default()))
     }
 
@@ -236,7 +238,7 @@ impl Directory {
         for (file, root) in [(path, self.root.clone()), (self.tags().join(key), self.tags())] {
             let mut folders = file.ancestors().skip(1).take_while(|folder| **folder != root);
             let left = folders.find(|folder| fs::remove_dir(folder).is_err());
-            if_there(File::open(left.unwrap_or(&root)).and_then(|folder| folder.sync_all()))?;
+            if_there(open_for_reading(left.unwrap_or(&root)).and_then(|folder| folder.sync_all()))?;
         }
         Ok(())
     }
@@ -251,7 +253,10 @@ impl Directory {
     fn opened(&self, key: &str) -> io::Result<File> {
         // Also what else there may be is no object, and opening a pipe would wait.
         self.object(key)?.ok_or(io::ErrorKind::NotFound)?;
-        OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(self.path(key)?)
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NOFOLLOW);
+        let path = self.path(key)?;
+        Ok(open_above_standard(|| options.open(path))?.into())
     }
 
     /// Size of an object, `None` when there is none.
@@ -315,5 +320,5 @@ fn make_folder(file: &Path) -> io::Result<()> {
 /// Syncs the name of a file, and those of the folders between it and `root`.
 fn sync_folders(file: &Path, root: &Path) -> io::Result<()> {
     let mut folders = file.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
-    folders.try_for_each(|folder| File::open(folder)?.sync_all())
+    folders.try_for_each(|folder| open_for_reading(folder)?.sync_all())
 }

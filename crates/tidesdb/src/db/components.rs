@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::DbOptions;
 use tidesdb_sys::clock::{Clock, SystemClock};
+use tidesdb_sys::descriptors::beside_standard;
 use tidesdb_sys::sched::{LaneThreads, Scheduler, ThreadPool};
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
@@ -84,7 +85,9 @@ impl Components {
     /// [`Error::InvalidOptions`]; [`Error::Io`] when threads can't be started.
     pub fn for_options(options: &DbOptions) -> Result<Self> {
         options.validate()?;
-        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        // It reads the limits of the control group.
+        let processors = beside_standard(std::thread::available_parallelism);
+        let processors = processors.map_or(2, usize::from);
         let threads = LaneThreads {
             flush: match options.flush_threads {
                 0 => processors.min(4),

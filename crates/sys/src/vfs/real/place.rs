@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::retry_on_intr;
 
-use crate::descriptors::above_standard;
+use crate::descriptors::{beside_standard, open_above_standard};
 use crate::vfs::{DirEntry, means_damage};
 
 /// A directory that is held open, and the path that it was opened by.
@@ -61,8 +61,8 @@ impl Place {
     fn open(&self, flags: OFlags) -> io::Result<fs::File> {
         let mode = Mode::from_raw_mode(0o666);
         let flags = flags | OFlags::CLOEXEC;
-        let file = retry_on_intr(|| rustix::fs::openat(self.base(), &self.path, flags, mode))?;
-        Ok(above_standard(file)?.into())
+        let open = || rustix::fs::openat(self.base(), &self.path, flags, mode);
+        Ok(open_above_standard(|| Ok(retry_on_intr(open)?))?.into())
     }
 
     pub(super) fn open_for_reading(&self) -> io::Result<fs::File> {
@@ -135,7 +135,7 @@ pub(super) fn identity_of(dir: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
 /// The names in an open directory, sorted.
 pub(super) fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<DirEntry>> {
     let mut entries = Vec::new();
-    for entry in Dir::read_from(dir)? {
+    for entry in beside_standard(|| Dir::read_from(dir))? {
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
@@ -166,5 +166,6 @@ pub(super) fn list(dir: BorrowedFd<'_>) -> io::Result<Vec<DirEntry>> {
 
 fn open_dir(base: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    above_standard(retry_on_intr(|| rustix::fs::openat(base, path, flags, Mode::empty()))?)
+    let open = || rustix::fs::openat(base, path, flags, Mode::empty());
+    open_above_standard(|| Ok(retry_on_intr(open)?))
 }
