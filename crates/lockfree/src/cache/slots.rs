@@ -120,9 +120,6 @@ impl<V> Pinned<V> {
     }
 }
 
-/// What processors load at a time: an entry lies in two of these.
-const LINE_BYTES: usize = 64;
-
 /// What the allocator keeps per allocation, roughly.
 const ALLOCATION_HEADER_BYTES: usize = 16;
 
@@ -238,7 +235,9 @@ impl<V> Table<V> {
             if (tag ^ hash) & !PROBED_PAST == 0 {
                 let address = (slot.word.load(Ordering::Relaxed) & ADDRESS) as usize;
                 prefetch_address(std::ptr::without_provenance(address));
-                prefetch_address(std::ptr::without_provenance(address + LINE_BYTES));
+                // Of a small value an entry lies in one line, or in two, as the allocator has it.
+                let end = address + size_of::<Entry<V>>() - 1;
+                prefetch_address(std::ptr::without_provenance(end));
             } else if tag & PROBED_PAST != 0 {
                 continue;
             }

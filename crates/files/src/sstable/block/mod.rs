@@ -72,22 +72,27 @@ impl EntrySpan {
 }
 
 /// A decoded block.
+///
+/// What is here lies in one line of memory, together with what a cache keeps beside it. So where a
+/// part begins is computed from these few figures.
 #[derive(Debug, Default)]
 pub struct Block {
     raw: Vec<u8>,
-    count: usize,
-    offsets_at: usize,
-    prefix_at: usize,
-    entries_at: usize,
+    count: u32,
+    entries_at: u32,
+    prefix_len: u16,
     wide_offsets: bool,
 }
+
+/// A cache keeps a count and a key of 16 bytes beside it.
+const _: () = assert!(size_of::<Block>() + 8 + 16 <= LINE_BYTES);
 
 impl Block {
     /// Takes the raw bytes of a block after checking its header and the lengths of its entries.
     pub(crate) fn from_raw(mut raw: Vec<u8>) -> Result<Self, Malformed> {
         let mut header = Decoder::new(&raw);
-        let count = header.u32()? as usize;
-        let prefix_len = header.u16()? as usize;
+        let count = header.u32()?;
+        let prefix_len = header.u16()?;
         let flags = header.u16()?;
         if flags & !FLAG_WIDE_LENGTHS != 0 {
             return Err(Malformed);
@@ -95,9 +100,9 @@ impl Block {
         let wide_offsets = flags & FLAG_WIDE_LENGTHS != 0;
         let offset_bytes = if wide_offsets { 4 } else { 2 };
         // A u32 count times eight cannot overflow a 64-bit usize.
-        let offsets_at = HEADER_BYTES + count * HEAD_BYTES;
-        let prefix_at = offsets_at + count * offset_bytes;
-        let entries_at = prefix_at + prefix_len;
+        let offsets_at = offsets_at(count as usize);
+        let prefix_at = offsets_at + count as usize * offset_bytes;
+        let entries_at = prefix_at + usize::from(prefix_len);
         if entries_at > raw.len() || count == 0 {
             return Err(Malformed);
         }
@@ -111,7 +116,8 @@ impl Block {
         if total != Some(entries_len) {
             return Err(Malformed);
         }
-        Ok(Self { raw, count, offsets_at, prefix_at, entries_at, wide_offsets })
+        let entries_at = u32::try_from(entries_at).map_err(|_| Malformed)?;
+        Ok(Self { raw, count, entries_at, prefix_len, wide_offsets })
     }
 
     /// Bytes that hold no entries: a part of a filter.
@@ -155,7 +161,7 @@ impl Block {
     #[inline]
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.count
+        self.count as usize
     }
 
     /// Whether there is no entry. Blocks read from a table have at least one.
@@ -173,18 +179,19 @@ impl Block {
     /// What all keys have in common.
     #[inline]
     pub(crate) fn prefix(&self) -> &[u8] {
-        self.raw.get(self.prefix_at..self.entries_at).unwrap_or_default()
+        let end = self.entries_at as usize;
+        self.raw.get(end - usize::from(self.prefix_len)..end).unwrap_or_default()
     }
 
     #[inline]
     fn heads(&self) -> &[[u8; HEAD_BYTES]] {
-        self.raw.get(HEADER_BYTES..self.offsets_at).unwrap_or_default().as_chunks().0
+        self.raw.get(HEADER_BYTES..offsets_at(self.len())).unwrap_or_default().as_chunks().0
     }
 
     /// Whether entries fill the block without gaps and heads of short keys are padded with zeros.
     pub(crate) fn is_exact(&self) -> bool {
-        let mut end = self.entries_at;
-        for position in 0..self.count {
+        let mut end = self.entries_at as usize;
+        for position in 0..self.len() {
             let starts_there = self.entry_start(position) == Some(end);
             let Some(entry) = self.entry(position).filter(|_| starts_there) else {
                 return false;
@@ -205,20 +212,21 @@ impl Block {
 
     #[inline]
     fn entry_start(&self, position: usize) -> Option<usize> {
+        let offsets_at = offsets_at(self.len());
         let relative = if self.wide_offsets {
-            let at = self.offsets_at + position * 4;
+            let at = offsets_at + position * 4;
             u32::from_le_bytes(*self.raw.get(at..)?.first_chunk()?) as usize
         } else {
-            let at = self.offsets_at + position * 2;
+            let at = offsets_at + position * 2;
             u16::from_le_bytes(*self.raw.get(at..)?.first_chunk()?) as usize
         };
-        Some(self.entries_at + relative)
+        Some(self.entries_at as usize + relative)
     }
 
     /// Parses the entry at `position`; `None` when the block is malformed there or too short.
     #[inline]
     pub(crate) fn entry(&self, position: usize) -> Option<EntrySpan> {
-        if position >= self.count {
+        if position >= self.len() {
             return None;
         }
         let bytes = self.raw.get(self.entry_start(position)?..)?;
@@ -261,7 +269,7 @@ impl Block {
     #[inline]
     pub(crate) fn lower_bound(&self, key: &[u8], seq: SequenceNumber) -> Option<usize> {
         let Some(suffix) = key.strip_prefix(self.prefix()) else {
-            return Some(if key < self.prefix() { 0 } else { self.count });
+            return Some(if key < self.prefix() { 0 } else { self.len() });
         };
         let heads = self.heads();
         let wanted = head_of(suffix);
@@ -310,6 +318,12 @@ impl Block {
                 && tail == self.tail(entry)
         })
     }
+}
+
+/// Where the offsets of so many entries begin: behind their heads.
+#[inline]
+const fn offsets_at(count: usize) -> usize {
+    HEADER_BYTES + count * HEAD_BYTES
 }
 
 /// Turns the lengths of entries into where each one starts; returns where the last one ends, or
