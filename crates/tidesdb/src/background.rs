@@ -81,7 +81,7 @@ impl Core {
                 self.repair_log_later();
             }
         }
-        self.storage.files.obsolete.sweep();
+        self.storage.files.obsolete.try_sweep();
     }
 
     /// Keeps a failure of background work for callers that wait for it.
@@ -187,6 +187,8 @@ impl Core {
     /// # Errors
     /// Why background work failed; [`Error::Stalled`] when it gets nowhere.
     pub(crate) fn wait_idle(&self) -> Result<()> {
+        // Locks that are taken below may be held for good in a forked child.
+        self.health.check_at_home()?;
         let mut stall_timer = self.stall_timer_with_all_work();
         loop {
             let seen = self.work.progress.now();

@@ -244,7 +244,7 @@ impl Core {
         }
         // Only now, so that no caller that asks meanwhile takes the family for idle.
         family.compactions.job_ends();
-        self.storage.files.obsolete.sweep();
+        self.storage.files.obsolete.try_sweep();
     }
 
     /// Does the next compaction. Others have their turn before the one after it.
@@ -267,7 +267,7 @@ impl Core {
         let most_values = planned.bytes.max(VALUES_PER_COMPACTION);
         self.compact_runs(family, version, planned.plan, &planned.slice, most_values)?;
         drop((running, claim));
-        self.storage.files.obsolete.sweep();
+        self.storage.files.obsolete.try_sweep();
         self.work.progress.ring();
         Ok(())
     }

@@ -210,7 +210,7 @@ impl CompactionJob {
             self.family.counters.add(Work::CompactionBytesRead, step.bytes());
             step.run(core, is_last)?;
             drop(step);
-            core.storage.files.obsolete.sweep();
+            core.storage.files.obsolete.try_sweep();
             drop(promised);
             if is_last {
                 return Ok(());

@@ -66,7 +66,7 @@ impl Drop for JobGuard {
         // After the count: see `sweep_in_background`. Once the database is closed the directory may
         // be another's.
         if !self.0.health.is_closed() {
-            self.0.storage.files.obsolete.sweep();
+            self.0.storage.files.obsolete.try_sweep();
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::forks::ProcessMark;
@@ -89,11 +89,33 @@ impl ObsoleteFiles {
         }
     }
 
-    /// Deletes what was noted, and has the cache forget it: all of it in one walk. Waits for other
-    /// sweeps, so that all that was noted before the call is gone after it. A file that can't be
-    /// deleted is left for the next open, which removes what the manifest does not name.
+    /// Deletes what was noted, and has the cache forget it. Waits for other sweeps, so that all that
+    /// was noted before the call is gone after it. A file that can't be deleted is left for the
+    /// next open, which removes what the manifest does not name.
     pub(crate) fn sweep(&self) {
-        let _turn = lock(&self.sweeping);
+        let turn = lock(&self.sweeping);
+        self.delete_noted();
+        drop(turn);
+        // Those who did not wait left to this call what they noted meanwhile.
+        self.try_sweep();
+    }
+
+    /// As [`ObsoleteFiles::sweep`], for those whom nothing waits for: where another sweep is under
+    /// way, it is left to that one. A drop of a family may delete a hundred thousand files.
+    pub(crate) fn try_sweep(&self) {
+        while !lock(&self.dead).paths.is_empty() {
+            let _turn = match self.sweeping.try_lock() {
+                Ok(turn) => turn,
+                Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+                // It looks here once it has let go.
+                Err(TryLockError::WouldBlock) => return,
+            };
+            self.delete_noted();
+        }
+    }
+
+    /// All of it in one walk through the cache. The caller holds `sweeping`.
+    fn delete_noted(&self) {
         let Dead { paths, tables } = std::mem::take(&mut *lock(&self.dead));
         for path in paths {
             let _ = self.vfs.remove(&path);
@@ -106,6 +128,7 @@ impl ObsoleteFiles {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -114,35 +137,67 @@ mod tests {
     use super::*;
     use crate::db::Components;
 
-    /// A caller that waits for background work looked at a directory whose files another thread was
-    /// about to delete.
-    #[test]
-    fn a_sweep_waits_for_the_one_under_way() {
+    /// A sweep that stands before the deletion of a file until `go_on` gets a word.
+    struct Standing {
+        obsolete: Arc<ObsoleteFiles>,
+        reached: mpsc::Receiver<PathBuf>,
+        go_on: mpsc::Sender<()>,
+        first: std::thread::JoinHandle<()>,
+    }
+
+    fn standing() -> Standing {
         let vfs = FaultVfs::new(Components::simulated().vfs);
         let blocks = Arc::new(BlockCache::new(1 << 20, 4096));
         let obsolete = Arc::new(ObsoleteFiles::new(Arc::clone(&vfs) as Arc<dyn Vfs>, blocks));
-        let (reached, go_on) = (mpsc::sync_channel(1), mpsc::sync_channel::<()>(0));
-        let blocked = Mutex::new(go_on.1);
-        vfs.before_calls(Some(Arc::new(move |op, _| {
+        let ((reach, reached), (go_on, blocked)) = (mpsc::channel(), mpsc::channel());
+        let blocked = Mutex::new(blocked);
+        vfs.before_calls(Some(Arc::new(move |op, path| {
             if op == Op::Remove {
-                reached.0.send(()).unwrap();
+                reach.send(path.to_path_buf()).unwrap();
                 lock(&blocked).recv().unwrap();
             }
         })));
         obsolete.add(PathBuf::from("/db/1.vlog"));
-        let (first, second) = (Arc::clone(&obsolete), Arc::clone(&obsolete));
-        let first = std::thread::spawn(move || first.sweep());
-        reached.1.recv().unwrap();
+        let swept = Arc::clone(&obsolete);
+        let first = std::thread::spawn(move || swept.sweep());
+        assert_eq!(reached.recv().unwrap(), Path::new("/db/1.vlog"));
+        Standing { obsolete, reached, go_on, first }
+    }
+
+    /// A caller that waits for background work looked at a directory whose files another thread was
+    /// about to delete.
+    #[test]
+    fn a_sweep_waits_for_the_one_under_way() {
+        let Standing { obsolete, reached: _reached, go_on, first } = standing();
         let second_ended = mpsc::channel();
         let second = std::thread::spawn(move || {
-            second.sweep();
+            obsolete.sweep();
             second_ended.0.send(()).unwrap();
         });
         let early = second_ended.1.recv_timeout(Duration::from_millis(50));
-        go_on.0.send(()).unwrap();
+        go_on.send(()).unwrap();
         first.join().unwrap();
         second.join().unwrap();
         assert!(early.is_err(), "it returned while the file was being deleted");
+    }
+
+    /// Jobs that ended while the files of a large family were deleted stood until all were gone,
+    /// flushes among them.
+    #[test]
+    fn jobs_leave_their_files_to_the_sweep_under_way() {
+        let Standing { obsolete, reached, go_on, first } = standing();
+        obsolete.add(PathBuf::from("/db/2.vlog"));
+        let (swept, ended) = (Arc::clone(&obsolete), mpsc::channel());
+        std::thread::spawn(move || {
+            swept.try_sweep();
+            ended.0.send(()).unwrap();
+        });
+        assert!(ended.1.recv_timeout(Duration::from_secs(10)).is_ok(), "it waits");
+        go_on.send(()).unwrap();
+        assert_eq!(reached.recv().unwrap(), Path::new("/db/2.vlog"));
+        go_on.send(()).unwrap();
+        first.join().unwrap();
+        assert!(lock(&obsolete.dead).paths.is_empty());
     }
 
     /// I-238. A thread of the parent may have held the lock at the fork.
