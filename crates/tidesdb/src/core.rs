@@ -105,11 +105,13 @@ impl Core {
     /// Does something with all families. One that was dropped meanwhile needs nothing any more.
     ///
     /// # Errors
-    /// The first, which ends it.
+    /// [`Error::Forked`]; the first of `work`, which ends it.
     pub(crate) fn each_family(
         &self,
         work: impl Fn(&Self, &Arc<FamilyState>) -> Result<()>,
     ) -> Result<()> {
+        // The lock of the families may be held for good in a forked child.
+        self.health.check_at_home()?;
         self.families.all().iter().try_for_each(|family| match work(self, family) {
             Err(Error::FamilyDropped(_)) => Ok(()),
             other => other,

@@ -11,6 +11,7 @@
 //! Threads: the caller that removes has claimed all runs like a compaction of them, so that no
 //! compaction reads the tables.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
@@ -63,11 +64,9 @@ impl Core {
     /// Tables of the version that are not needed, each once.
     fn droppable_tables(&self, family: &FamilyState, version: &Version) -> Vec<Arc<TableFile>> {
         let mut tables = expired_tables(version, &self.expiry_rules(family));
-        for covered in version.covered_tables(&self.isolation.snapshots.list()) {
-            if !tables.iter().any(|table| table.record.number == covered.record.number) {
-                tables.push(covered);
-            }
-        }
+        let expired: BTreeSet<u64> = tables.iter().map(|table| table.record.number).collect();
+        let covered = version.covered_tables(&self.isolation.snapshots.list());
+        tables.extend(covered.into_iter().filter(|table| !expired.contains(&table.record.number)));
         tables
     }
 

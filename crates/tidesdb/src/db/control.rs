@@ -125,6 +125,8 @@ impl Core {
     /// # Errors
     /// The first.
     pub(crate) fn purge(&self) -> Result<()> {
+        // As in [`Core::each_family`].
+        self.health.check_at_home()?;
         let families = self.families.all();
         let mut first_error = Ok(());
         for family in &families {

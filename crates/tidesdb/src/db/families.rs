@@ -10,7 +10,7 @@ use tidesdb_lockfree::sync::lock;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
-use crate::version::{Catalog, Outcome, Version};
+use crate::version::{Catalog, Version};
 
 impl Core {
     /// Creates families in one step: all of them or none.
@@ -35,7 +35,7 @@ impl Core {
             changes.push(Change::FlushedThrough { family, sequence: boundary });
         }
         changes.push(Change::NextFamily { family: first + wanted.len() as u32 });
-        catalog.propose(changes).certainly_applied()?;
+        catalog.change_families(changes)?;
         self.restate_manifest_later(&mut catalog);
         let mut created = Vec::with_capacity(wanted.len());
         for (id, (name, options)) in (first..).zip(wanted) {
@@ -110,14 +110,15 @@ impl Core {
         family: &Arc<FamilyState>,
         change: Change,
     ) -> Result<MutexGuard<'c, Catalog>> {
-        match catalog.commit_or_doubt(vec![change], Arc::clone(family) as _) {
-            Outcome::Applied => Ok(catalog),
-            Outcome::Refused(cause) => Err(cause),
-            Outcome::Doubtful(cause) => {
+        match catalog.change_or_doubt(vec![change], Arc::clone(family) as _) {
+            Ok(()) => Ok(catalog),
+            Err(error) => {
                 drop(catalog);
-                // Commits that were let in before end here; no others are let in.
-                drop(self.storage.log.close_gate());
-                Err(Error::InDoubt(Arc::new(cause)))
+                if matches!(error, Error::InDoubt(_)) {
+                    // Commits that were let in before end here; no others are let in.
+                    drop(self.storage.log.close_gate());
+                }
+                Err(error)
             }
         }
     }

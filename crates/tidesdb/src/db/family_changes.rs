@@ -57,7 +57,7 @@ impl Core {
             Change::FlushedThrough { family: id, sequence: self.storage.log.published() },
             Change::NextFamily { family: id + 1 },
         ];
-        catalog.propose(changes).certainly_applied()?;
+        catalog.change_families(changes)?;
         let view = View {
             active: Arc::new(Memtable::new(&self.memory.pool)),
             frozen: Vec::new(),

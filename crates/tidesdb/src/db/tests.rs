@@ -96,6 +96,10 @@ fn settled_after_a_failed(make: impl Fn(&Db) -> Result<Family>) {
     assert_eq!(error.kind(), ErrorKind::Doubtful, "{error}");
     assert_eq!(db.family_names(), ["family"]);
     assert_eq!(names_after_a_kill(), ["family", "new"], "nothing was in doubt");
+    // Tried again before anything works: what the first try left is in the manifest in force still.
+    let error = make(&db).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Doubtful, "{error}");
+    assert_eq!(names_after_a_kill(), ["family", "new"]);
     faults.clear_faults();
     db.create_family("later", FamilyOptions::default()).unwrap();
     assert_eq!(names_after_a_kill(), ["family", "later"]);

@@ -4,6 +4,7 @@ mod background;
 mod compactions;
 mod hook;
 mod keys;
+mod list;
 mod read_activity;
 mod settings;
 mod space;
@@ -17,6 +18,7 @@ pub(crate) use self::compactions::{
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub(crate) use self::hook::{CommitHookSlot, RetiredHook};
 pub(crate) use self::keys::not_registered;
+pub(crate) use self::list::FamilyList;
 pub(crate) use self::read_activity::ReadActivity;
 pub(crate) use self::state::FamilyState;
 pub(crate) use self::view::View;

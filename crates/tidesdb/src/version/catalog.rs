@@ -61,15 +61,6 @@ impl Outcome {
             Self::Refused(cause) | Self::Doubtful(cause) => Err(cause),
         }
     }
-
-    /// As [`Outcome::applied`], of an edit that callers ask for: they are told when it is doubtful.
-    pub(crate) fn certainly_applied(self) -> Result<()> {
-        match self {
-            Self::Applied => Ok(()),
-            Self::Refused(cause) => Err(cause),
-            Self::Doubtful(cause) => Err(Error::InDoubt(Arc::new(cause))),
-        }
-    }
 }
 
 /// What is known of the file in force.
@@ -103,6 +94,8 @@ pub(crate) struct Catalog {
     doubtful: Vec<PathBuf>,
     /// Cleared once it is certain that no opening finds the doubtful edit.
     in_doubt: Vec<Arc<dyn InDoubt>>,
+    /// A change of the families is among what an opening may find.
+    families_in_doubt: bool,
     pub state: PersistedState,
 }
 
@@ -142,6 +135,7 @@ impl Catalog {
             standing: Standing::Sound,
             doubtful: Vec::new(),
             in_doubt: Vec::new(),
+            families_in_doubt: false,
             state,
         }
     }
@@ -221,19 +215,42 @@ impl Catalog {
         outcome.applied()
     }
 
-    /// As [`Catalog::commit`], for an edit after which some things must be refused while it is
-    /// doubtful: `in_doubt` is called when that begins and ends.
-    pub(crate) fn commit_or_doubt(
+    /// As [`Catalog::commit`], for a change of the families, of which callers are told when an
+    /// opening may find it. While one is in doubt, so is each later one that fails: it may be the
+    /// same change, tried again.
+    ///
+    /// # Errors
+    /// As [`Catalog::commit`]; [`Error::InDoubt`].
+    pub(crate) fn change_families(&mut self, changes: Vec<Change>) -> Result<()> {
+        let outcome = self.propose(changes);
+        self.told_of_families(outcome)
+    }
+
+    /// As [`Catalog::change_families`], for a change after which some things must be refused while
+    /// it is doubtful: `in_doubt` is called when that begins and ends.
+    ///
+    /// # Errors
+    /// As [`Catalog::change_families`].
+    pub(crate) fn change_or_doubt(
         &mut self,
         changes: Vec<Change>,
         in_doubt: Arc<dyn InDoubt>,
-    ) -> Outcome {
+    ) -> Result<()> {
         let outcome = self.propose(changes);
         if matches!(outcome, Outcome::Doubtful(_)) {
             in_doubt.set_in_doubt(true);
             self.in_doubt.push(in_doubt);
         }
-        outcome
+        self.told_of_families(outcome)
+    }
+
+    /// What the caller of a change of the families is told.
+    fn told_of_families(&mut self, outcome: Outcome) -> Result<()> {
+        self.families_in_doubt |= matches!(outcome, Outcome::Doubtful(_));
+        outcome.applied().map_err(|cause| match self.families_in_doubt {
+            true => Error::InDoubt(Arc::new(cause)),
+            false => cause,
+        })
     }
 
     /// Of edits that tell of value logs that were closed a while ago, those whose file is listed
@@ -343,6 +360,7 @@ impl Catalog {
         self.standing = Standing::Sound;
         let doubtful = std::mem::take(&mut self.doubtful);
         self.remove(&doubtful);
+        self.families_in_doubt = false;
         for in_doubt in self.in_doubt.drain(..) {
             in_doubt.set_in_doubt(false);
         }

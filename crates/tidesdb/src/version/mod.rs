@@ -29,7 +29,7 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
-pub(crate) use self::catalog::{Catalog, InDoubt, Outcome, restate_beside};
+pub(crate) use self::catalog::{Catalog, InDoubt, restate_beside};
 pub(crate) use self::direct_values::{DirectValueWriter, OpenDirectFile};
 pub(crate) use self::directory_lock::DirectoryLock;
 pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};

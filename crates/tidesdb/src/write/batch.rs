@@ -11,7 +11,7 @@ use tidesdb_base::key_ranges::{EVERYTHING, prefix_end};
 use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation};
 
-use crate::family::FamilyState;
+use crate::family::{FamilyList, FamilyState};
 use crate::family_handle::Family;
 use crate::wal::{ANY_KEY, signature_of};
 
@@ -42,10 +42,10 @@ const MOST_SIGNED: usize = 32;
 pub struct WriteBatch {
     /// The operations, as the log wants them.
     pub(crate) record: Vec<u8>,
-    pub(crate) families: Vec<Arc<FamilyState>>,
+    pub(crate) families: FamilyList,
     /// Families of before the last [`WriteBatch::clear`]: who writes to one of them again counts no
     /// reference, which would be a shared write.
-    known_families: Vec<Arc<FamilyState>>,
+    known_families: FamilyList,
     /// Signature of the keys, or of more; see [`signature_of`].
     pub(crate) signature: u64,
     pub(crate) count: usize,
@@ -238,7 +238,8 @@ impl WriteBatch {
         value: &[u8],
     ) -> Result<()> {
         check_sizes(key, value)?;
-        let is_known = self.families.iter().any(|known| Arc::ptr_eq(known, family));
+        let known = self.families.position(family.id).and_then(|at| self.families.get(at));
+        let is_known = known.is_some_and(|known| Arc::ptr_eq(known, family));
         if !is_known {
             self.check_database(family)?;
         }
@@ -298,12 +299,10 @@ impl WriteBatch {
     }
 
     fn add_family(&mut self, family: &Arc<FamilyState>) {
-        let known = self.known_families.iter().position(|known| Arc::ptr_eq(known, family));
-        let family = match known {
-            Some(at) => self.known_families.swap_remove(at),
-            None => Arc::clone(family),
-        };
-        self.families.push(family);
+        // One of another database may have the same number.
+        let known = self.known_families.swap_remove(family.id);
+        let known = known.filter(|known| Arc::ptr_eq(known, family));
+        self.families.push(known.unwrap_or_else(|| Arc::clone(family)));
     }
 
     /// Removes all operations and keeps the memory.
@@ -320,7 +319,7 @@ impl WriteBatch {
     }
 
     /// How far the batch has got.
-    pub(crate) const fn end(&self) -> BatchMark {
+    pub(crate) fn end(&self) -> BatchMark {
         BatchMark {
             record_bytes: self.record.len(),
             direct: self.direct.len(),

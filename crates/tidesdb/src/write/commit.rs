@@ -203,7 +203,7 @@ impl Core {
             // They take space without a segment of the log.
             self.review_disk(batch.direct.iter().map(|direct| direct.value.len() as u64).sum());
         }
-        for family in &batch.families {
+        for family in batch.families.iter() {
             self.check_writable(family)?;
             self.check_no_doubt(family)?;
             self.admit(family, bytes / families, operations / families, !batch.has_puts)?;
@@ -255,7 +255,7 @@ impl Core {
     /// Freezes what a batch has filled, and calls the hooks.
     #[cold]
     fn follow_up(&self, batch: &WriteBatch, Visible { sequence, fills }: Visible) {
-        for family in &batch.families {
+        for family in batch.families.iter() {
             if fills {
                 self.freeze_if_full(family);
             }
@@ -287,15 +287,15 @@ impl Core {
         check: &mut impl CommitCheck,
     ) -> Result<Visible> {
         let apply = |sequence| apply(batch, payload, sequence);
-        let parties = (batch.families.as_slice(), batch.signature);
+        let parties = (&*batch.families, batch.signature);
         let visible = self.log_and_apply(payload, parties, check, apply)?;
-        match batch.families.as_slice() {
+        match &*batch.families {
             [family] => {
                 let (bytes, operations) = (batch.user_bytes, batch.count as u64);
                 let log_bytes = record_bytes(payload.len()) as u64;
                 family.counters.hot.add_commit(bytes, operations, log_bytes);
             }
-            families => count_by_family(families, batch, payload),
+            _ => count_by_family(batch, payload),
         }
         Ok(visible)
     }
@@ -372,7 +372,7 @@ impl Core {
 /// Applies the operations of a logged payload to the memtables of the batch's families. True when
 /// one of those is full then.
 fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result<bool> {
-    if let [family] = batch.families.as_slice()
+    if let [family] = &*batch.families
         && !batch.deletes_ranges
     {
         let view = family.view.load();
@@ -391,7 +391,7 @@ fn apply(batch: &WriteBatch, payload: &[u8], sequence: SequenceNumber) -> Result
     let insert = |operation: std::result::Result<Operation<'_>, Malformed>| {
         let operation = operation.map_err(undecodable)?;
         if targets.get(at).is_none_or(|target| target.0.id != operation.family) {
-            let of_family = targets.iter().position(|target| target.0.id == operation.family);
+            let of_family = batch.families.position(operation.family);
             at = of_family.ok_or_else(|| unknown_family(operation.family))?;
         }
         let Some((family, inserts)) = targets.get_mut(at) else { return Ok(()) };
@@ -416,15 +416,18 @@ fn note(family: &FamilyState, operation: &Operation<'_>) {
 
 /// Counts a commit to several families: to each what is its own, to the first what the record takes
 /// beside operations.
-fn count_by_family(families: &[Arc<FamilyState>], batch: &WriteBatch, payload: &[u8]) {
+fn count_by_family(batch: &WriteBatch, payload: &[u8]) {
+    let families = &batch.families;
     let mut counts = vec![[0_u64; 3]; families.len()];
-    let of = |id: u32| families.iter().position(|family| family.id == id);
     let mut reader = BatchReader::new(payload);
     let mut left = reader.remaining_bytes();
     while let Some(Ok(operation)) = reader.next() {
         let bytes = (left - reader.remaining_bytes()) as u64;
         left = reader.remaining_bytes();
-        let Some(count) = of(operation.family).and_then(|at| counts.get_mut(at)) else { continue };
+        let Some(count) = families.position(operation.family).and_then(|at| counts.get_mut(at))
+        else {
+            continue;
+        };
         // A value that went to a value log is counted below.
         let is_pointer = operation.kind == ValueKind::ValuePointer;
         let value = if is_pointer { 0 } else { operation.value.len() };
@@ -433,7 +436,7 @@ fn count_by_family(families: &[Arc<FamilyState>], batch: &WriteBatch, payload: &
         count[2] += bytes;
     }
     for direct in &batch.direct {
-        if let Some(count) = of(direct.family.id).and_then(|at| counts.get_mut(at)) {
+        if let Some(count) = families.position(direct.family.id).and_then(|at| counts.get_mut(at)) {
             count[0] += direct.value.len() as u64;
         }
     }
