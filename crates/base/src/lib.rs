@@ -21,7 +21,10 @@ pub mod limits;
 pub mod live_sequences;
 pub mod liveness;
 pub mod options;
+pub mod progress;
 pub mod range_tombstone;
+pub mod thread_buffer;
+pub mod user_code;
 pub mod utc;
 
 pub use compress::Compression;

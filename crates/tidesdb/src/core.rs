@@ -7,12 +7,10 @@ mod families;
 mod health;
 mod isolation;
 mod jobs;
-mod memory;
 mod owner;
 mod progress_bell;
 mod requests;
 mod storage;
-mod telemetry;
 mod work;
 
 use std::sync::{Arc, Weak};
@@ -27,15 +25,15 @@ pub(crate) use self::families::{Families, check_name, check_number_of_families};
 pub(crate) use self::health::Health;
 pub(crate) use self::isolation::Isolation;
 pub(crate) use self::jobs::Jobs;
-pub(crate) use self::memory::Memory;
 pub(crate) use self::owner::{Owner, OwnerShare, SharedOwner};
 pub(crate) use self::progress_bell::ProgressBell;
 pub(crate) use self::requests::{BackgroundRequests, TryCommit};
 pub(crate) use self::storage::Storage;
-pub(crate) use self::telemetry::{CoreCounters, Telemetry};
 pub(crate) use self::work::FileWork;
 use crate::family::FamilyState;
 use crate::flow::DatabaseFlow;
+use crate::memory::Memory;
+use crate::telemetry::Telemetry;
 
 /// The inside of an open database: its parts, which jobs and handles share.
 pub(crate) struct Core {

@@ -40,39 +40,31 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod background;
-mod buffer_pool;
 mod cache;
 mod compaction;
 mod core;
 mod db;
-mod dead_ranges;
 mod family;
-mod family_handle;
-mod file_numbers;
 mod flow;
 mod flush;
 #[cfg(doctest)]
 mod guide;
+mod handles;
 mod iterator;
+mod memory;
 mod memtable;
 pub mod options_file;
 mod output;
-mod progress;
-mod range_tombstones;
 mod read;
 mod recovery;
 pub mod salvage;
-mod snapshot;
 mod snapshot_registry;
 mod ssi;
 mod stats;
 mod telemetry;
 #[doc(hidden)]
 pub mod testing;
-mod thread_buffer;
-mod timing;
 mod transaction;
-mod user_code;
 mod verify;
 mod version;
 mod wal;
@@ -88,6 +80,7 @@ pub use tidesdb_base::key_ranges::prefix_end;
 pub use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
 pub use tidesdb_base::limits;
 pub use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind, RuntimeOptions, SyncMode};
+pub use tidesdb_base::progress::Progress;
 pub use tidesdb_sys::clock::Clock;
 pub use tidesdb_sys::sched::{Job, Lane, Scheduler};
 pub use tidesdb_sys::vfs::{
@@ -96,11 +89,9 @@ pub use tidesdb_sys::vfs::{
 
 pub use crate::db::{Components, CopyOptions, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
-pub use crate::family_handle::Family;
+pub use crate::handles::{Family, Snapshot};
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanOptions};
-pub use crate::progress::Progress;
 pub use crate::read::PinnedValue;
-pub use crate::snapshot::Snapshot;
 pub use crate::stats::{
     CacheStats, DbStats, FamilySpace, FamilyStats, LatencyStats, LevelStats, MemoryStats,
     ReadStats, StallStats, TombstoneDensity, TreeLevelStats, TreeStats, WorkStats,

@@ -1,5 +1,7 @@
 //! A family's memtable: the ordered index plus what the log and the flush need to know of it.
 
+mod range_tombstones;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +15,7 @@ use tidesdb_lockfree::ordered::{
     MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, OwnedVersion, ValueVersion, Versions,
 };
 
-use crate::range_tombstones::GrowingTombstones;
+use self::range_tombstones::GrowingTombstones;
 
 /// Most memory one memtable may take; the arena's 32-bit offsets reach this far.
 const MOST_BYTES: u64 = 32 << 30;

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::progress::{Progress, Step};
 use tidesdb_files::sstable::{Readahead, TableIterator, Uncached};
 use tidesdb_files::vlog::ValuePointer;
 
 use crate::core::Core;
 use crate::family::View;
 use crate::memtable::kind_of;
-use crate::progress::{Progress, Step};
 use crate::stats::memtable_keys;
 use crate::version::{Run, TableFile, ValueLogFile};
 
@@ -75,7 +75,7 @@ impl VerifyReport {
             core.families.all().iter().map(|family| memtable_keys(family)).sum();
         let families: Vec<_> =
             core.families.all().into_iter().map(|family| family.view.load_full()).collect();
-        let mut step = Step::new(Progress::of("checking", bytes_of(&families)), progress);
+        let mut step = Step::new("checking", bytes_of(&families), progress);
         for view in &families {
             report.families += 1;
             report.check_family(core, view, &mut seen, &mut step);

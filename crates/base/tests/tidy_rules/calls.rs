@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::engine::rank;
 use super::{is_test_file, shipped_lines};
 
-/// Types that may have methods in modules other than their own: what all modules share, and the
-/// handles of users.
-const SPREAD: &[&str] = &["Core", "Telemetry", "Family"];
+/// Types that may have methods in modules other than their own: what all modules share, and a
+/// handle of users.
+const SPREAD: &[&str] = &["Core", "Family"];
 
 /// The type whose calls are judged, and what values of it are called.
 const JUDGED: &str = "Core";

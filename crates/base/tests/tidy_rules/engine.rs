@@ -7,23 +7,13 @@ use super::{is_test_file, shipped_lines};
 /// live in the module that does the work (`impl Core` in `flush`, `write`, ...); `calls` holds
 /// their calls to the same order.
 const ORDER: &[&[&str]] = &[
-    &[
-        "file_numbers",
-        "ssi",
-        "thread_buffer",
-        "user_code",
-        "snapshot_registry",
-        "progress",
-        "telemetry",
-    ],
-    &["range_tombstones", "dead_ranges"],
+    &["ssi", "snapshot_registry", "telemetry"],
     &["memtable"],
     &["wal"],
-    &["flow", "cache", "version"],
-    &["buffer_pool"],
+    &["flow", "memory", "cache", "version"],
     &["recovery"],
     // What all others share, and what users hold of it.
-    &["family", "core", "timing", "snapshot", "family_handle"],
+    &["family", "core", "handles"],
     &["output"],
     &["read"],
     &["stats"],
@@ -41,12 +31,11 @@ const ORDER: &[&[&str]] = &[
 
 /// Files that decide and own no lock, handle or clock: of the engine they name only each other.
 const PURE: &[&str] = &[
-    "flow/levels",
     "flow/pace",
     "flow/stall_timer",
+    "memory/levels",
     "compaction/plan",
     "compaction/drop_rules",
-    "file_numbers",
     "ssi/overwritten",
 ];
 

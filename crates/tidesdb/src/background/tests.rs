@@ -12,7 +12,7 @@ use tidesdb_sys::vfs::Vfs;
 
 use crate::compaction::plan::Activity;
 use crate::db::{Components, Db};
-use crate::family_handle::Family;
+use crate::handles::Family;
 
 fn open() -> Db {
     open_stepped().0

@@ -6,10 +6,9 @@
 use std::cell::Cell;
 use std::ops::Deref;
 
+use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::sstable::Block;
 use tidesdb_lockfree::cache::Pinned;
-
-use crate::thread_buffer::{keep_buffer, take_buffer};
 
 /// Buffers larger than this are not kept.
 pub(super) const LARGEST_KEPT_BYTES: usize = 256 << 10;

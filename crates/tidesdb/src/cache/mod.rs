@@ -9,14 +9,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
+use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
 use tidesdb_lockfree::cache::{self, CacheKey};
 use tidesdb_lockfree::prefetch::prefetch;
 use tidesdb_lockfree::stripe::ThisThread;
 
-use crate::flow::{BoundedCache, Holder, MemoryBudget};
+use crate::memory::{BoundedCache, Holder, MemoryBudget};
 use crate::telemetry::counters::{Hot, HotCounters, ReadTally, tick};
-use crate::thread_buffer::{keep_buffer, take_buffer};
 
 pub(crate) use self::held_block::HeldBlock;
 pub(crate) use self::open_files::{OpenFile, OpenFiles, OpenKind};

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tidesdb_lockfree::sync::lock;
 
-use crate::flow::MemoryBudget;
+use crate::memory::MemoryBudget;
 
 /// Open tables may take this part of the memory budget: one in so many.
 const BUDGET_SHARE: u64 = 8;
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
     use crate::cache::BlockCache;
-    use crate::flow::Holder;
+    use crate::memory::Holder;
 
     const TABLE_BYTES: u64 = 1 << 16;
 

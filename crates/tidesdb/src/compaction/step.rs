@@ -23,7 +23,7 @@ use super::rewrite::{Rewriter, ValueRewrite};
 use super::steps::{self, Cut, StepTable};
 use super::subcompactions::parts;
 use crate::core::Core;
-use crate::flow::{Holder, Lent, table_writer_bytes};
+use crate::memory::{Holder, Lent, table_writer_bytes};
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
 use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
 use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};

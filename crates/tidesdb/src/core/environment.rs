@@ -8,7 +8,7 @@ use tidesdb_sys::clock::Clock;
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::Vfs;
 
-use crate::file_numbers::DatabaseId;
+use crate::family::DatabaseId;
 use crate::flow::disk::{self, DiskSpace};
 
 /// Where a database lies, its options, and its doors to the outside world. Nothing of it changes

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::SequenceNumber;
+use tidesdb_files::file_numbers::FileNumbers;
 
-use crate::file_numbers::FileNumbers;
 use crate::recovery::{LeftOut, Orphans, TornManifest};
 use crate::version::{Catalog, FileContext};
 use crate::wal::Wal;

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::progress::{Progress, Step};
 use tidesdb_files::manifest::ManifestWriter;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::sched::NoThreads;
@@ -20,9 +21,8 @@ use super::directory::{self, sync_parent};
 use super::open::open_in;
 use super::target::Target;
 use crate::core::Core;
-use crate::flow::Holder;
 use crate::flush::ConsistentFiles;
-use crate::progress::{Progress, Step};
+use crate::memory::Holder;
 use crate::recovery::NO_LOG;
 use crate::telemetry::spans::span;
 use crate::verify::VerifyReport;
@@ -121,7 +121,7 @@ impl Core {
         let vfs = self.env.vfs.as_ref();
         let mut buffer = Vec::new();
         let files = files_of(&cut.state);
-        let mut step = Step::new(Progress::of("copying", files.values().sum()), progress);
+        let mut step = Step::new("copying", files.values().sum(), progress);
         for (kind, bytes) in files {
             self.health.check_open()?;
             let (from, to) = (self.env.path.join(kind.name()), target.path().join(kind.name()));

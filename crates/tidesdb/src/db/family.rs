@@ -13,9 +13,8 @@ use tidesdb_base::options::FamilyOptions;
 
 use crate::background::WaitLimit;
 use crate::family::{CommitHook, CommittedBatch};
-use crate::family_handle::Family;
+use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, Scan, ScanOptions};
-use crate::snapshot::Snapshot;
 use crate::snapshot_registry::Moment;
 use crate::stats::{FamilyStats, TreeStats};
 use crate::write::WriteOptions;
@@ -40,8 +39,8 @@ impl Family {
     /// that are written from now on, and older ones stay readable.
     ///
     /// # Errors
-    /// `Invalid` for wrong options, `ReadOnly`, `Closed`, `Io`; nothing has changed then. `Doubtful`
-    /// as for [`crate::Db::rename_family`].
+    /// `Invalid` for wrong options, `ReadOnly`, `Closed`, `Io`; nothing has changed then.
+    /// `Doubtful` as for [`crate::Db::rename_family`].
     pub fn set_options(&self, options: FamilyOptions) -> Result<()> {
         self.core().set_family_options(&self.state, options)
     }

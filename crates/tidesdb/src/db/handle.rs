@@ -21,7 +21,7 @@ use tidesdb_base::options::DbOptions;
 use super::components::Components;
 use super::open::open_core;
 use crate::core::{Core, SharedOwner};
-use crate::snapshot::Snapshot;
+use crate::handles::Snapshot;
 use crate::transaction::{IsolationLevel, Transaction};
 use crate::write::{WriteBatch, WriteOptions};
 

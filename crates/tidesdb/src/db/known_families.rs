@@ -10,8 +10,8 @@ use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 
+use crate::family::DatabaseId;
 use crate::family::{FamilyState, View};
-use crate::file_numbers::DatabaseId;
 use crate::memtable::Memtable;
 use crate::version::{
     Extent, FamilyRecord, FileContext, NamedFile, PersistedState, TableFile, ValueLogFile,

@@ -8,6 +8,7 @@ use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::event::Event;
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::options::DbOptions;
+use tidesdb_files::file_numbers::FileNumbers;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::clock::{Clock, SteadyClock};
 use tidesdb_sys::sched::Scheduler;
@@ -20,21 +21,18 @@ use super::known_families::load_families;
 use super::retained_log::RetainedLog;
 use super::unreplayed_log::{self, UnreplayedLog};
 use crate::background::BACKGROUND;
-use crate::buffer_pool::BufferPool;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
-use crate::core::{
-    Core, CoreCounters, Environment, Families, FileWork, Health, Isolation, Memory, Owner, Storage,
-    Telemetry,
-};
-use crate::family::FamilyState;
-use crate::file_numbers::{DatabaseId, FileNumbers};
+use crate::core::{Core, Environment, Families, FileWork, Health, Isolation, Owner, Storage};
+use crate::family::{DatabaseId, FamilyState};
+use crate::flow::DatabaseFlow;
 use crate::flow::disk::{self, DiskSpace};
-use crate::flow::{DatabaseFlow, MemoryBudget};
+use crate::memory::{BufferPool, Memory, MemoryBudget};
 use crate::recovery::{Inventory, Orphans, Replayed, Target, Targets, Workers};
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::events::Events;
 use crate::telemetry::latency_recorder::LatencyRecorder;
 use crate::telemetry::spans::span;
+use crate::telemetry::{CoreCounters, Telemetry};
 use crate::version::{DirectoryLock, FileContext, ObsoleteFiles};
 use crate::wal::{LogConfig, Wal};
 

@@ -14,7 +14,7 @@ use tidesdb_sim::{
 use tidesdb_sys::vfs::Vfs;
 
 use super::{Components, Db};
-use crate::family_handle::Family;
+use crate::handles::Family;
 use crate::write::{CommitCheck, WriteBatch};
 
 /// The edit is written, its sync fails, and so does another manifest. Commits to the family are

@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::key_order::KeyOrder;
 use tidesdb_base::key_ranges::EVERYTHING;
+use tidesdb_base::user_code::{FirstPanic, call_out};
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
 
 use super::FamilyState;
-use crate::user_code::{FirstPanic, call_out};
 
 /// Called after each commit to a family. See [`crate::Family::set_commit_hook`].
 pub type CommitHook = Arc<dyn Fn(&CommittedBatch<'_>) + Send + Sync>;

@@ -2,6 +2,8 @@
 
 mod background;
 mod compactions;
+mod database_id;
+pub(crate) mod dead_ranges;
 mod hook;
 mod keys;
 mod list;
@@ -15,6 +17,7 @@ pub(crate) use self::background::{Failure, FamilyCompactions, FamilyFlushes, Sli
 pub(crate) use self::compactions::{
     RunClaim, RunPlace, RunningClaims, RunningCompactions, interrupting,
 };
+pub(crate) use self::database_id::DatabaseId;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub(crate) use self::hook::{CommitHookSlot, RetiredHook};
 pub(crate) use self::keys::not_registered;

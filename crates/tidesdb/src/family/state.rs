@@ -8,15 +8,15 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
 use tidesdb_base::options::FamilyOptions;
 
+use super::dead_ranges::DeadRanges;
 use super::keys::FamilyKeys;
 use super::settings::{FamilySettings, freeze_bytes};
 use super::space::SpaceForSnapshots;
 use super::view::{CurrentView, View};
-use super::{CommitHookSlot, FamilyCompactions, FamilyFlushes, ReadActivity};
-use crate::dead_ranges::DeadRanges;
-use crate::file_numbers::DatabaseId;
+use super::{CommitHookSlot, DatabaseId, FamilyCompactions, FamilyFlushes, ReadActivity};
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
 use crate::telemetry::counters::FamilyCounters;
+use crate::telemetry::timing::Named;
 use crate::version::{
     DirectValueWriter, InDoubt, SpaceEstimate, ValueLogFile, Version, collected_from,
 };
@@ -69,6 +69,12 @@ pub(crate) struct FamilyReads {
     pub activity: ReadActivity,
     /// Where scans need not look.
     pub dead_ranges: DeadRanges,
+}
+
+impl Named for FamilyState {
+    fn name(&self) -> Arc<str> {
+        Self::name(self)
+    }
 }
 
 impl FamilyState {

@@ -1,12 +1,10 @@
-//! Flow control: how fast writers may go, and what the database may hold in memory.
+//! Flow control: how fast writers may go. What the database may hold in memory is in `memory/`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `pace` | decides from figures of a family how fast it may be written; pure |
-//! | `levels` | decides from memory in use what has to give way; pure |
 //! | `stall_timer` | how long callers wait for work that gets nowhere |
 //! | `pacer` | hands out bytes at a given rate, so that most commits pass with one addition |
-//! | `memory` | the memory budget: who holds how much, and the bound for memtables |
 //! | `disk` | space on the disk that is kept for deletions |
 //! | `stalls` | counters of waits by reason, and the measured rate of flushes |
 //!
@@ -16,8 +14,6 @@
 //! Any thread may call anything. A commit that is not held up reads one flag and one bound.
 
 pub(crate) mod disk;
-mod levels;
-mod memory;
 mod pace;
 mod pacer;
 mod stall_timer;
@@ -26,8 +22,6 @@ mod stalls;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 pub(crate) use self::disk::{DiskFlow, PromisedSpace};
-pub(crate) use self::levels::MemoryPlan;
-pub(crate) use self::memory::{BoundedCache, Holder, Lent, MemoryBudget, table_writer_bytes};
 pub(crate) use self::pace::flush_parts;
 pub(crate) use self::pace::{
     FamilySignals, Pace, family_pace, is_held, is_slowed_by_garbage, memory_pace,

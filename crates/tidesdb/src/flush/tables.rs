@@ -19,9 +19,8 @@ use crate::compaction::rewrite::{Rewriter, ValueRewrite};
 use crate::compaction::slices;
 use crate::core::Core;
 use crate::family::{FamilyState, SliceBounds, View};
-use crate::flow::{
-    ENTRY_OVERHEAD_BYTES, FamilyFlow, FlushMeter, Holder, flush_parts, table_writer_bytes,
-};
+use crate::flow::{ENTRY_OVERHEAD_BYTES, FamilyFlow, FlushMeter, flush_parts};
+use crate::memory::{Holder, table_writer_bytes};
 use crate::memtable::{Memtable, kind_of};
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
 use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};

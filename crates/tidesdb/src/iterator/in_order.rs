@@ -16,7 +16,7 @@ use tidesdb_base::key_order::{CompareKeys, KeyOrder};
 use super::options::Limit;
 use super::scan::{Movement, StoredScan};
 use crate::family::FamilyState;
-use crate::flow::Lent;
+use crate::memory::Lent;
 
 /// See the module's documentation.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use tidesdb_base::key_order::KeyOrder;
 use tidesdb_base::key_ranges::prefix_end;
 
 use super::KeyRange;
-use crate::dead_ranges::successor;
-use crate::snapshot::Snapshot;
+use crate::family::dead_ranges::successor;
+use crate::handles::Snapshot;
 
 /// Bounds and snapshot of a scan. The default covers the whole family as it is when the scan is
 /// made. Bounds and prefixes intersect, in whatever order they are given: each narrows what the

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::ValueKind;
 use tidesdb_files::wal::Operation;
 
-use crate::flow::{Holder, Lent, MemoryBudget};
+use crate::memory::{Holder, Lent, MemoryBudget};
 
 /// Memory that is too little to be counted: counting writes to what all threads share.
 const LITTLE_BYTES: usize = 4 << 10;

@@ -19,7 +19,7 @@ use super::scanned_values::ScannedValues;
 use super::source::Source;
 use crate::core::Owner;
 use crate::family::FamilyState;
-use crate::flow::{Holder, Lent};
+use crate::memory::{Holder, Lent};
 use crate::telemetry::counters::Hot;
 
 /// Where to go.

@@ -10,7 +10,7 @@ use tidesdb_base::error::Result;
 use tidesdb_files::vlog::RecordsAhead;
 
 use crate::core::Owner;
-use crate::flow::{Holder, Lent};
+use crate::memory::{Holder, Lent};
 use crate::read::resolve;
 use crate::version::Version;
 

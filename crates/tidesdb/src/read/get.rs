@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::latency::TimedOperation;
+use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Found, Table};
 use tidesdb_files::vlog::ValuePointer;
@@ -20,8 +21,7 @@ use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::snapshot_registry::Moment;
 use crate::telemetry::counters::{Hot, ReadTally, tick};
-use crate::thread_buffer::{keep_buffer, take_buffer};
-use crate::timing::TimedCall;
+use crate::telemetry::timing::TimedCall;
 use crate::version::{TableFile, ValueLogFile, Version};
 
 /// A version in a table, with the block that it lies in.

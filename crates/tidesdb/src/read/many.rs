@@ -36,7 +36,7 @@ use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::snapshot_registry::Moment;
 use crate::telemetry::counters::{ReadTally, tick};
-use crate::timing::TimedCall;
+use crate::telemetry::timing::TimedCall;
 use crate::version::{Run, Version};
 
 /// Of more keys, so many are looked for in tables at a time: their blocks are in memory together.

@@ -13,7 +13,7 @@ use super::get::{FoundInTable, Get};
 use super::many::SharedBlock;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
-use crate::flow::{Holder, Lent, MemoryBudget};
+use crate::memory::{Holder, Lent, MemoryBudget};
 use crate::memtable::{MemtableVersion, kind_of};
 use crate::snapshot_registry::Moment;
 use crate::telemetry::counters::tick;

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::file_numbers::FILE_NUMBERS_END;
 use tidesdb_files::manifest::{ManifestWriter, closed, current, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{DirEntry, OpenMode, Vfs};
 
 use super::{TornManifest, foreign};
-use crate::file_numbers::FILE_NUMBERS_END;
 use crate::version::PersistedState;
 
 /// A database that was found in a directory.

@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{RemainingRecord, VlogReader};
 
-use crate::progress::Progress;
 use crate::salvage::catalog::Catalog;
 use crate::salvage::findings::Findings;
 use crate::salvage::log::{Known, Log};
@@ -55,7 +55,7 @@ pub fn find_damage(
     let mut done = 0;
     let mut read = |bytes: u64| {
         done += bytes;
-        progress(Progress { what: "checking", done, total })
+        progress(Progress::at("checking", done, total))
     };
     let mut findings = Findings::default();
     let tables = Tables::survey(&source, &catalog, &mut findings, &mut read)?;

@@ -37,6 +37,8 @@ mod tables;
 mod tests;
 mod values;
 
+pub use tidesdb_base::progress::Progress;
+
 pub use self::damage::{DamageReport, find_damage};
 pub use self::formats::{FormatReport, FoundFormat, formats_of};
 pub use self::inspect::{Field, InspectOptions, Item, inspect};
@@ -44,4 +46,3 @@ pub use self::repair::{Repaired, repair};
 pub use self::report::{Loss, SalvageReport, SalvagedFamily};
 pub use self::restore::{Restored, restore};
 pub use self::salvager::salvage;
-pub use crate::progress::Progress;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
-use crate::progress::Progress;
 use crate::salvage::destination::Destination;
 use crate::salvage::place::{beside, check_can_be_renamed, parent_of, remove_copy, resolved};
 use crate::salvage::report::SalvageReport;

@@ -6,13 +6,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::Db;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::DbOptions;
+use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{OpenMode, RealVfs, Vfs};
 
-use crate::progress::Progress;
+use crate::Db;
+
 use crate::salvage::place::Place;
 use crate::salvage::source::Source;
 
@@ -101,7 +102,7 @@ fn copy_all(
             file.write_all_at(&piece, at).map_err(|e| Error::io("write", &target, e))?;
             at += count;
             restored.bytes += count;
-            progress(Progress { what: "copying", done: restored.bytes, total })?;
+            progress(Progress::at("copying", restored.bytes, total))?;
         }
         file.sync_data().map_err(|e| Error::io("sync", &target, e))?;
         restored.files += 1;

@@ -19,10 +19,10 @@ use std::path::Path;
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
 
 use crate::core::check_name;
-use crate::progress::Progress;
 use crate::salvage::catalog::Catalog;
 use crate::salvage::destination::Destination;
 use crate::salvage::family::{Salvaged, Tombstones, options_from};
@@ -93,7 +93,7 @@ impl Work<'_> {
         let (mut done, progress) = (0, &mut *self.progress);
         let mut read = |bytes: u64| {
             done += bytes;
-            progress(Progress { what: "reading", done, total })
+            progress(Progress::at("reading", done, total))
         };
         let tables = Tables::survey(self.source, &catalog, &mut self.findings, &mut read)?;
         let known = Known {
@@ -229,7 +229,7 @@ impl Work<'_> {
             unreported += merge.take_read();
             if unreported >= PROGRESS_BYTES {
                 *written += std::mem::take(&mut unreported);
-                (self.progress)(Progress { what: "writing", done: *written, total })?;
+                (self.progress)(Progress::at("writing", *written, total))?;
             }
             self.note_failed(&mut merge, &mut family);
             family.leave_out_dead(&mut versions);

@@ -139,7 +139,7 @@ mod tests {
     use tidesdb_base::options::{DbOptions, FamilyOptions};
 
     use crate::db::{Components, Db};
-    use crate::family_handle::Family;
+    use crate::handles::Family;
 
     fn key(n: u32) -> Vec<u8> {
         format!("user:{n:08}").into_bytes()

@@ -9,7 +9,8 @@ use tidesdb_lockfree::sync::lock;
 use super::{CacheStats, FamilyStats, LevelStats, ReadStats, WorkStats};
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::flow::{MemoryBudget, Stalls};
+use crate::flow::Stalls;
+use crate::memory::MemoryBudget;
 use crate::telemetry::counters::Counted;
 
 /// Figures of a whole database.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidesdb_base::key_order::KeyOrder;
 
 use crate::family::FamilyState;
-use crate::family_handle::Family;
+use crate::handles::Family;
 use crate::version::TableFile;
 
 /// What a page costs that has to be looked at, the unit of [`Family::range_cost`].

@@ -14,6 +14,22 @@ use crate::core::Core;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LatencyStats([LatencyHistogram; TimedOperation::ALL.len()]);
 
+impl Core {
+    /// The times of an operation since the last reset.
+    fn latencies(&self, operation: TimedOperation) -> LatencyHistogram {
+        match operation {
+            TimedOperation::Sync => self.storage.log.counters.sync_times.histogram(),
+            other => self.telemetry.latencies.histogram(other),
+        }
+    }
+
+    /// Clears all histograms.
+    pub(crate) fn reset_latencies(&self) {
+        self.telemetry.latencies.reset();
+        self.storage.log.counters.sync_times.reset();
+    }
+}
+
 impl LatencyStats {
     pub(crate) fn of(core: &Core) -> Self {
         Self(TimedOperation::ALL.map(|operation| core.latencies(operation)))

@@ -1,6 +1,6 @@
 //! What the files of a family are made of, estimated from what is in memory: no file is read.
 
-use crate::family_handle::Family;
+use crate::handles::Family;
 use crate::version::{LivenessCount, Version};
 
 /// Parts of a table by which its record says when they have expired.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tidesdb_base::event::{Event, EventListener, LogLevel};
 use tidesdb_base::options::DbOptions;
+use tidesdb_base::user_code::{FirstPanic, call_out};
 
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::spans;
-use crate::user_code::{FirstPanic, call_out};
 
 /// See the module's documentation.
 #[derive(Debug)]

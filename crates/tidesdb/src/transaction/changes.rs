@@ -18,8 +18,8 @@ use tidesdb_lockfree::stripe::ThisThread;
 
 use super::read_set::ReadRange;
 use crate::cache::{BlockCache, CachedBlocks, TalliedBlocks};
-use crate::dead_ranges::KnownRanges;
 use crate::family::View;
+use crate::family::dead_ranges::KnownRanges;
 use crate::memtable::Memtable;
 use crate::telemetry::counters::ReadTally;
 use crate::version::TableFile;

@@ -10,9 +10,8 @@ use tidesdb_lockfree::sync::lock;
 use super::handle::State;
 use super::{IsolationLevel, Transaction};
 use crate::family::FamilyState;
-use crate::family_handle::Family;
+use crate::handles::{Family, Snapshot};
 use crate::read::{Collect, PinnedValue, Pins};
-use crate::snapshot::Snapshot;
 
 impl Transaction {
     /// The value of a key, copied; `None` when it is absent, deleted or expired. The transaction's

@@ -13,7 +13,7 @@ use tidesdb_files::wal::BatchReader;
 use super::changes::Window;
 use super::range_index::RangeIndex;
 use super::read_set::ReadSet;
-use crate::dead_ranges::{KnownRanges, Reader};
+use crate::family::dead_ranges::{KnownRanges, Reader};
 use crate::snapshot_registry::Moment;
 use crate::wal::Wal;
 

@@ -15,7 +15,7 @@ use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
 
 use super::{IsolationLevel, Transaction};
 use crate::db::{Components, Db};
-use crate::family_handle::Family;
+use crate::handles::Family;
 use crate::iterator::ScanOptions;
 use crate::write::{CommitCheck, WriteBatch};
 

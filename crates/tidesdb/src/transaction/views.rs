@@ -7,7 +7,7 @@ use arc_swap::Guard;
 use super::changes::Window;
 #[cfg(test)]
 use super::tests::steps;
-use crate::dead_ranges::{KnownRanges, Reader};
+use crate::family::dead_ranges::{KnownRanges, Reader};
 use crate::family::{FamilyState, View};
 use crate::snapshot_registry::Moment;
 

@@ -18,8 +18,8 @@ use tidesdb_files::wal::{BatchReader, Operation};
 
 use super::offset_index::{OffsetIndex, hash_of};
 use crate::family::FamilyState;
-use crate::flow::MemoryBudget;
 use crate::iterator::OwnWrites;
+use crate::memory::MemoryBudget;
 use crate::write::WriteBatch;
 use crate::write::batch::BatchMark;
 

@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::file_numbers::FileNumbers;
 use tidesdb_files::manifest::{Change, Edit, ManifestWriter, closed, current};
 use tidesdb_files::naming;
 use tidesdb_sys::vfs::Vfs;
 
 use super::edit_check::admits;
 use super::persisted_state::PersistedState;
-use crate::file_numbers::FileNumbers;
 
 use self::restating::Beside;
 pub(crate) use self::restating::restate_beside;

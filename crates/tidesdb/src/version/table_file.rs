@@ -14,7 +14,7 @@ use super::range_deleted::RangeDeleted;
 use super::table_descriptor::TableDescriptor;
 use super::{DirectoryLock, NamedFile, ObsoleteFiles};
 use crate::cache::{BlockCache, CountsSince, HeldAs, HeldTable, OpenFiles, TableMemory};
-use crate::flow::{Holder, MemoryBudget};
+use crate::memory::{Holder, MemoryBudget};
 
 /// What files of all families need to be opened and deleted.
 #[derive(Debug)]
@@ -276,7 +276,7 @@ mod tests {
 
     use super::*;
     use crate::db::{Components, Db};
-    use crate::family_handle::Family;
+    use crate::handles::Family;
 
     const KEYS: u32 = 60_000;
 

@@ -11,7 +11,7 @@ use tidesdb_sys::vfs::Vfs;
 
 use super::{DirectoryLock, FileContext, ObsoleteFiles, TableFile};
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
-use crate::flow::MemoryBudget;
+use crate::memory::MemoryBudget;
 
 pub(crate) fn context() -> Arc<FileContext> {
     let vfs: Arc<dyn Vfs> = SimVfs::new(1);

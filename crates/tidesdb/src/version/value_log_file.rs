@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::Result;
+use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::manifest::ValueLogRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{RecordsAhead, ValuePointer, VlogReader};
@@ -16,7 +17,6 @@ use tidesdb_lockfree::sync::lock;
 use super::value_log_life::{Extent, ValueLogLife};
 use super::{FileContext, NamedFile};
 use crate::cache::{OpenFile, OpenKind};
-use crate::thread_buffer::{keep_buffer, take_buffer};
 
 /// Buffers larger than this are not kept: a value may have a GiB.
 const LARGEST_KEPT_BYTES: usize = 4 << 20;

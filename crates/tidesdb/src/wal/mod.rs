@@ -45,6 +45,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::file_numbers::FileNumbers;
 use tidesdb_files::wal::SegmentHeader;
 use tidesdb_lockfree::gate::{ClosedGuard, CommitGate};
 use tidesdb_lockfree::group_sync::GroupSync;
@@ -55,7 +56,6 @@ use tidesdb_sys::vfs::Vfs;
 use self::active::{ActiveSegment, NoSegment};
 use self::segments::SegmentFiles;
 use self::state::{Condition, Fault};
-use crate::file_numbers::FileNumbers;
 use crate::telemetry::latency::LatencyMeter;
 
 pub(crate) use self::active::NoSegmentAt;

@@ -15,7 +15,8 @@ use tidesdb_base::event::{Event, MemoryLevel, StallReason};
 
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::flow::{ENTRY_OVERHEAD_BYTES, MemoryPlan, Pace, StallTimer, family_pace, memory_pace};
+use crate::flow::{ENTRY_OVERHEAD_BYTES, Pace, StallTimer, family_pace, memory_pace};
+use crate::memory::MemoryPlan;
 use crate::telemetry::latency_recorder::note_stall;
 use crate::telemetry::spans::{EnteredSpan, span};
 

@@ -12,7 +12,7 @@ use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, M
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation};
 
 use crate::family::{FamilyList, FamilyState};
-use crate::family_handle::Family;
+use crate::handles::Family;
 use crate::wal::{ANY_KEY, signature_of};
 
 /// Beyond as many keys nearly every bit of a signature would be set.

@@ -10,6 +10,7 @@ use tidesdb_base::event::{Event, OperationProfile};
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::SyncMode;
+use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::wal::record::record_bytes;
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, SurvivingOperations};
 
@@ -20,8 +21,7 @@ use crate::family::FamilyState;
 use crate::memtable::Memtable;
 use crate::telemetry::latency_recorder::note_sync;
 use crate::telemetry::spans::span;
-use crate::thread_buffer::{keep_buffer, take_buffer};
-use crate::timing::TimedCall;
+use crate::telemetry::timing::{Named, TimedCall};
 use crate::wal::signature_of;
 
 /// A last look before a commit is written.
@@ -103,6 +103,7 @@ impl Core {
     ) -> R {
         let started = self.telemetry.start_timing();
         let result = commit();
+        let family = family.map(|family| family as &dyn Named);
         let call = TimedCall { operation: TimedOperation::Commit, family, bytes, operations };
         self.telemetry.end_timing(started, call, OperationProfile::default);
         result

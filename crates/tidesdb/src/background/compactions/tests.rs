@@ -13,9 +13,8 @@ use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phas
 
 use crate::db::{Components, Db};
 use crate::family::FamilyState;
-use crate::family_handle::Family;
+use crate::handles::{Family, Snapshot};
 use crate::iterator::ScanOptions;
-use crate::snapshot::Snapshot;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -14,7 +14,7 @@ use tidesdb_sys::vfs::Vfs;
 
 use crate::core::Core;
 use crate::db::{Components, Db};
-use crate::family_handle::Family;
+use crate::handles::Family;
 use crate::testing::refuse_memtable_blocks;
 
 /// Longer than anything here takes.

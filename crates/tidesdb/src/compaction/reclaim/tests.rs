@@ -5,7 +5,7 @@ use tidesdb_sim::rng::SplitMix64;
 
 use super::*;
 use crate::db::{Components, Db};
-use crate::family_handle::Family;
+use crate::handles::Family;
 
 fn put(family: &Family, prefix: char, random: &mut SplitMix64) {
     for n in 0..300 {

@@ -2,10 +2,9 @@
 
 use tidesdb_base::error::{Error, Result};
 
-use crate::family_handle::Family;
+use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, Scan, ScanOptions};
 use crate::read::{Collect, PinnedValue, Pins};
-use crate::snapshot::Snapshot;
 use crate::snapshot_registry::Moment;
 use crate::stats::approximate_count;
 

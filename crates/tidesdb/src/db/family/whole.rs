@@ -2,7 +2,7 @@
 
 use tidesdb_base::error::Result;
 
-use crate::family_handle::Family;
+use crate::handles::Family;
 use crate::iterator::{Scan, ScanOptions};
 use crate::write::WriteOptions;
 

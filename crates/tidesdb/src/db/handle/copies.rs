@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use tidesdb_base::error::Result;
+use tidesdb_base::progress::Progress;
 
 use super::super::copies::{CopyOptions, Sharing};
 use super::Db;
-use crate::progress::Progress;
 
 impl Db {
     /// Makes a copy of the database in another directory of the same file system, which shares its

@@ -10,7 +10,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::Db;
 use crate::family::FamilyState;
-use crate::family_handle::Family;
+use crate::handles::Family;
 
 impl Db {
     fn handle(&self, state: Arc<FamilyState>) -> Family {

@@ -2,10 +2,10 @@
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::RuntimeOptions;
+use tidesdb_base::progress::Progress;
 
 use super::Db;
 use crate::core::Core;
-use crate::progress::Progress;
 use crate::verify::{VerifyReport, check_files};
 
 impl Db {

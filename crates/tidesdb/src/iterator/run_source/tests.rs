@@ -4,7 +4,7 @@ use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind};
 use tidesdb_sim::rng::SplitMix64;
 
 use crate::db::{Components, Db};
-use crate::family_handle::Family;
+use crate::handles::Family;
 use crate::iterator::{Scan, ScanOptions};
 
 fn open() -> Db {

@@ -5,7 +5,7 @@
 use tidesdb_base::error::Result;
 
 use super::{Direction, StoredScan};
-use crate::dead_ranges::{DeadRun, KnownRanges, Reader, successor};
+use crate::family::dead_ranges::{DeadRun, KnownRanges, Reader, successor};
 
 /// After so many dead keys a scan asks what is remembered.
 pub(super) const DEAD_KEYS_IN_A_ROW: u32 = if cfg!(debug_assertions) { 1 } else { 8 };

@@ -10,7 +10,7 @@ use tidesdb_base::latency::TimedOperation;
 
 use super::{Movement, Place, StoredScan};
 use crate::iterator::own_writes::OwnWrites;
-use crate::timing::TimedCall;
+use crate::telemetry::timing::{Named, TimedCall};
 
 /// What makes a scan one of a transaction.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl StoredScan {
         let before = self.family.counters.hot.my_blocks();
         let started = self.owner.core().telemetry.start_timing();
         let result = self.go_plain(movement);
-        let family = Some(self.family.as_ref());
+        let family: Option<&dyn Named> = Some(self.family.as_ref());
         let call = TimedCall { operation, family, bytes: key_bytes as u64, operations: 1 };
         self.owner.core().telemetry.end_timing(started, call, || self.profile(before));
         result

@@ -9,14 +9,14 @@ use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use crate::cache::CachedBlocks;
 use crate::core::Owner;
 use crate::family::{FamilyState, View};
-use crate::flow::{Holder, Lent};
+use crate::handles::Snapshot;
 use crate::iterator::memtable_source::MemtableSource;
 use crate::iterator::merge::Merge;
 use crate::iterator::options::Bounds;
 use crate::iterator::own_writes::{OwnSource, OwnWrites};
 use crate::iterator::run_source::{self, RunSource};
 use crate::iterator::source::Source;
-use crate::snapshot::Snapshot;
+use crate::memory::{Holder, Lent};
 
 /// What a source of a scan takes, about, whatever it is over: places, and a key.
 const SOURCE_BYTES: u64 = 1 << 10;

@@ -8,7 +8,7 @@ use tidesdb_files::sstable::{Block, Found};
 use super::super::PinnedValue;
 use crate::cache::HeldBlock;
 use crate::family::FamilyState;
-use crate::flow::{Holder, Lent, MemoryBudget};
+use crate::memory::{Holder, Lent, MemoryBudget};
 use crate::memtable::MemtableVersion;
 
 /// Takes values that are found, each with the place of its key.

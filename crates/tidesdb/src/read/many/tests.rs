@@ -5,8 +5,7 @@ use tidesdb_base::options::{DbOptions, FamilyOptions, FilterKind};
 use tidesdb_sim::rng::SplitMix64;
 
 use crate::db::{Components, Db};
-use crate::family_handle::Family;
-use crate::snapshot::Snapshot;
+use crate::handles::{Family, Snapshot};
 use crate::transaction::IsolationLevel;
 
 const KEYS: u64 = 300;

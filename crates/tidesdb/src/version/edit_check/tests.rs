@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use tidesdb_base::error::ErrorKind;
 use tidesdb_base::range_tombstone::RangeTombstone;
+use tidesdb_files::file_numbers::FileNumbers;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 use tidesdb_sim::SimVfs;
 use tidesdb_sys::vfs::Vfs;
 
 use super::*;
-use crate::file_numbers::FileNumbers;
 use crate::version::catalog::{Catalog, Outcome};
 
 fn create(family: u32) -> Change {

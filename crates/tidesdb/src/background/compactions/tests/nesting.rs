@@ -13,7 +13,7 @@ use tidesdb_sys::clock::SystemClock;
 use tidesdb_sys::sched::{Job, Lane, LaneThreads, Scheduler, ThreadPool};
 
 use crate::db::{Components, Db};
-use crate::family_handle::Family;
+use crate::handles::Family;
 
 thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use tidesdb_files::file_numbers::FileNumbers;
 use tidesdb_files::manifest::{Change, TableRecord, read_manifest};
 use tidesdb_files::naming;
 use tidesdb_sim::{CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs};
 use tidesdb_sys::vfs::{OpenMode, RealVfs};
 
 use super::*;
-use crate::file_numbers::FileNumbers;
 
 type Tables = BTreeSet<u64>;
 

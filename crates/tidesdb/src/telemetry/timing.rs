@@ -4,23 +4,30 @@
 //! Background work is always timed. Of what users call one in so many is, or all of it when slow
 //! operations are to be reported; when neither is asked for, a call pays one load and one branch.
 
-use tidesdb_base::event::{Event, OperationProfile};
-use tidesdb_base::latency::{LatencyHistogram, TimedOperation};
+use std::fmt::Debug;
+use std::sync::Arc;
 
-use crate::core::{Core, Telemetry};
-use crate::family::FamilyState;
-use crate::telemetry::latency_recorder::{forget_waits, waits};
+use tidesdb_base::event::{Event, OperationProfile};
+use tidesdb_base::latency::TimedOperation;
+
+use super::Telemetry;
+use super::latency_recorder::{forget_waits, waits};
 
 /// An operation that is timed.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "what begins ends"]
 pub(crate) struct Started(u64);
 
+/// What has a name to be reported by.
+pub(crate) trait Named: Debug {
+    fn name(&self) -> Arc<str>;
+}
+
 /// What a slow operation is reported with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimedCall<'a> {
     pub operation: TimedOperation,
-    pub family: Option<&'a FamilyState>,
+    pub family: Option<&'a dyn Named>,
     /// Of keys and values that are written, or of the key that is looked for.
     pub bytes: u64,
     pub operations: u64,
@@ -70,22 +77,6 @@ impl Telemetry {
             profile,
             suppressed,
         });
-    }
-}
-
-impl Core {
-    /// The times of an operation since the last reset.
-    pub(crate) fn latencies(&self, operation: TimedOperation) -> LatencyHistogram {
-        match operation {
-            TimedOperation::Sync => self.storage.log.counters.sync_times.histogram(),
-            other => self.telemetry.latencies.histogram(other),
-        }
-    }
-
-    /// Clears all histograms.
-    pub(crate) fn reset_latencies(&self) {
-        self.telemetry.latencies.reset();
-        self.storage.log.counters.sync_times.reset();
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use tidesdb_files::sstable::WriterBuffers;
 use tidesdb_lockfree::sync::lock;
 
-use crate::flow::{Holder, MemoryBudget};
+use super::{Holder, MemoryBudget};
 
 /// Writers of tables at one time are rarely more.
 const MOST_KEPT: usize = 8;

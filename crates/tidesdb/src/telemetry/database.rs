@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use tidesdb_sys::clock::Clock;
 
-use crate::telemetry::counters::Counted;
-use crate::telemetry::events::Events;
-use crate::telemetry::latency_recorder::LatencyRecorder;
+use super::counters::Counted;
+use super::events::Events;
+use super::latency_recorder::LatencyRecorder;
 
 /// Counters, times and events.
 #[derive(Debug)]

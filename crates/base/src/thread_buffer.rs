@@ -8,17 +8,17 @@ use std::cell::Cell;
 use std::thread::LocalKey;
 
 /// The place of a thread's buffer.
-pub(crate) type ThreadBuffer = LocalKey<Cell<Vec<u8>>>;
+pub type ThreadBuffer = LocalKey<Cell<Vec<u8>>>;
 
 /// The thread's buffer, whatever is in it, or an empty one.
 #[inline]
-pub(crate) fn take_buffer(place: &'static ThreadBuffer) -> Vec<u8> {
+pub fn take_buffer(place: &'static ThreadBuffer) -> Vec<u8> {
     place.try_with(Cell::take).unwrap_or_default()
 }
 
 /// Keeps a buffer for the thread's next call, unless it is larger than `most_bytes`.
 #[inline]
-pub(crate) fn keep_buffer(place: &'static ThreadBuffer, buffer: Vec<u8>, most_bytes: usize) {
+pub fn keep_buffer(place: &'static ThreadBuffer, buffer: Vec<u8>, most_bytes: usize) {
     if buffer.capacity() <= most_bytes {
         // On a thread that is ending the memory is freed.
         let _ = place.try_with(|kept| kept.set(buffer));
