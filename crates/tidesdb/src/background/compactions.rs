@@ -17,11 +17,11 @@ use tidesdb_sys::sched::Lane;
 
 use super::QUIET_PERIOD;
 use crate::compaction::plan::{self, Activity, Beside, CompactionPlan};
-use crate::compaction::slices;
 use crate::compaction::state::{PlannerInput, rules, summarize};
 use crate::core::Core;
 use crate::family::{FamilyState, RunClaim, RunningClaims};
 use crate::output::key_partitions::KeySpan;
+use crate::output::slices;
 use crate::version::{Run, Version};
 
 /// What there is to do for compactions.

@@ -23,14 +23,14 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use super::plan::CompactionPlan;
-use super::rewrite::ValueRewrite;
-use super::slices::tables_within;
 use super::step::{Outcome, Step};
 use super::steps::{Cut, StepSizes, tables_over};
 use crate::core::Core;
 use crate::family::{FamilyState, RunPlace, SliceBounds, interrupting};
 use crate::flow::PromisedSpace;
 use crate::output::key_partitions::KeySpan;
+use crate::output::rewrite::ValueRewrite;
+use crate::output::slices::tables_within;
 use crate::telemetry::counters::Work;
 use crate::telemetry::spans::span;
 use crate::version::{Run, TableFile, Version};

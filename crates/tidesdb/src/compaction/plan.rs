@@ -37,6 +37,7 @@ mod tiers;
 use tidesdb_base::liveness::Liveness;
 
 use self::tiers::{by_tiers, small_first};
+use crate::output::slices::SLICES;
 
 /// What the planner knows of one sorted run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,9 +116,6 @@ impl Beside {
     #[cfg(test)]
     pub(crate) const NONE: Self = Self { of_family: false, free: usize::MAX, most_bytes: u64::MAX };
 }
-
-/// Slices of a family that is large enough. More would make the tables of a flush small.
-pub(super) const SLICES: u64 = 8;
 
 /// Versions per needed one of a run from which it is rewritten for the garbage alone, whatever is
 /// allowed.

@@ -26,15 +26,14 @@ use tidesdb_files::sstable::EntryMeta;
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::sync::lock;
 
-use super::drop_rules::{DropRules, Verdict};
 use super::install::CompactionResult;
 use super::merge::{READAHEAD_BYTES, VersionMerge};
 use crate::core::Core;
 use crate::family::{FamilyState, RunClaim};
+use crate::output::drop_rules::{DropRules, Verdict};
 use crate::output::key_partitions::KeySpan;
 use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
-use crate::read::read_pointer;
-use crate::version::{Run, TableFile, Version, is_deleted_in_part};
+use crate::version::{Run, TableFile, Version, is_deleted_in_part, read_pointer};
 
 /// How often to look whether compactions under way have ended.
 const MOST_LOOKS: u32 = 100;

@@ -10,9 +10,9 @@ use super::plan::{
     self, Activity, Beside, CompactionPlan, LEAST_OWN_GARBAGE, MergedKeys, PlanFacts, PlanRules,
     RunSummary,
 };
-use super::slices;
 use crate::family::FamilyState;
 use crate::output::key_partitions::KeySpan;
+use crate::output::slices;
 use crate::version::{LivenessCount, LivenessRules, Run, TableFile, Version, collected_from};
 
 /// Runs of one class are merged when there are this many times `l1_file_count_trigger` of them.

@@ -15,16 +15,16 @@ use tidesdb_base::error::Result;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_lockfree::sync::lock;
 
-use super::drop_rules::DropRules;
 use super::install::CompactionResult;
 use super::job::CompactionJob;
 use super::merge::{VersionMerge, readahead_bytes};
-use super::rewrite::{Rewriter, ValueRewrite};
 use super::steps::{self, Cut, StepTable};
 use super::subcompactions::parts;
 use crate::core::Core;
 use crate::memory::{Holder, Lent, table_writer_bytes};
+use crate::output::drop_rules::DropRules;
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
+use crate::output::rewrite::{Rewriter, ValueRewrite};
 use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
 use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
 

@@ -13,6 +13,7 @@
 use std::collections::BTreeSet;
 
 use crate::output::key_partitions::KeySpan;
+use crate::output::slices::LEAST_TABLE_BYTES;
 
 /// What has to be known of a table to cut a compaction into steps.
 pub(super) trait StepTable: Clone {
@@ -25,8 +26,6 @@ pub(super) trait StepTable: Clone {
 /// Tables of a small family are smaller than the options allow, so that a compaction of it can be
 /// done in several steps with several tables each.
 const TABLES_PER_COMPACTION: u64 = 16;
-/// Tables of a small family are not smaller than this.
-pub(super) const LEAST_TABLE_BYTES: u64 = 4 << 20;
 
 /// A compaction has about so many steps, within the two bounds below.
 const STEPS_PER_COMPACTION: u64 = 8;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 
 use crate::output::key_partitions::KeySpan;
+use crate::output::slices::bounds_between;
 use crate::version::TableFile;
 
 /// A part is at least this many output tables long.
@@ -38,20 +39,6 @@ pub(super) fn parts(
         None => Vec::new(),
     };
     Ok(range.cut_at(bounds))
-}
-
-/// Bounds between the tables of a run, so that its tables are not cut.
-pub(super) fn bounds_between(tables: &[Arc<TableFile>], parts: u64) -> Vec<Vec<u8>> {
-    let total: u64 = tables.iter().map(|table| table.record.bytes).sum();
-    let (mut before, mut bounds) = (0, Vec::new());
-    for table in tables {
-        let wanted = (bounds.len() as u64 + 1) * (total / parts);
-        if before > 0 && before >= wanted && (bounds.len() as u64) < parts - 1 {
-            bounds.push(table.record.smallest_key.clone());
-        }
-        before += table.record.bytes;
-    }
-    bounds
 }
 
 /// Bounds at blocks of one large table.

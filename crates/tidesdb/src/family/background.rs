@@ -77,7 +77,7 @@ pub(crate) struct FamilyCompactions {
     callers: AtomicUsize,
     /// A look at whether the family is still being written is due.
     quiet_check: AtomicBool,
-    /// Where flushes and compactions end their tables, see `compaction/slices.rs`.
+    /// Where flushes and compactions end their tables, see `output/slices.rs`.
     pub slice_bounds: Mutex<SliceBounds>,
     /// Writers and flushes do without compactions, so it does not affect them.
     pub failure: Failure,

@@ -14,15 +14,15 @@ use tidesdb_base::range_tombstone::{RangeTombstoneSets, part_swallowed};
 use tidesdb_files::sstable::EntryMeta;
 
 use super::Flushed;
-use crate::compaction::drop_rules::DropRules;
-use crate::compaction::rewrite::{Rewriter, ValueRewrite};
-use crate::compaction::slices;
 use crate::core::Core;
 use crate::family::{FamilyState, SliceBounds, View};
 use crate::flow::{ENTRY_OVERHEAD_BYTES, FamilyFlow, FlushMeter, flush_parts};
 use crate::memory::{Holder, table_writer_bytes};
 use crate::memtable::{Memtable, kind_of};
+use crate::output::drop_rules::DropRules;
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
+use crate::output::rewrite::{Rewriter, ValueRewrite};
+use crate::output::slices;
 use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.

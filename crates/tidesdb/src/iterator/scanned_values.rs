@@ -11,8 +11,7 @@ use tidesdb_files::vlog::RecordsAhead;
 
 use crate::core::Owner;
 use crate::memory::{Holder, Lent};
-use crate::read::resolve;
-use crate::version::Version;
+use crate::version::{Version, resolve};
 
 /// Value logs in which a scan reads ahead at the same time.
 const MOST_FILES: usize = 16;

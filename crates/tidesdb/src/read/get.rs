@@ -1,16 +1,14 @@
 //! Getting one key.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::Result;
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Found, Table};
-use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::ordered::ValueVersion;
 use tidesdb_lockfree::prefetch::prefetch;
 use tidesdb_lockfree::stripe::ThisThread;
@@ -22,7 +20,7 @@ use crate::memtable::kind_of;
 use crate::snapshot_registry::Moment;
 use crate::telemetry::counters::{Hot, ReadTally, tick};
 use crate::telemetry::timing::TimedCall;
-use crate::version::{TableFile, ValueLogFile, Version};
+use crate::version::{TableFile, Version, decode_pointer, unknown_file};
 
 /// A version in a table, with the block that it lies in.
 pub(super) type FoundInTable = Found<HeldBlock>;
@@ -294,7 +292,7 @@ impl Get<'_> {
         encoded: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        let pointer = decode(version, encoded)?;
+        let pointer = decode_pointer(version, encoded)?;
         tick(&self.tally.values_read);
         self.family.counters.hot.add(Hot::ValuesRead, 1);
         if let Some(file) = version.value_logs.get(&pointer.file) {
@@ -334,52 +332,6 @@ fn ask_part(
 ) -> Result<bool> {
     file.asked_in_parts(table);
     table.may_contain_by_parts(hash, blocks)
-}
-
-/// Fetches the value that an encoded pointer of this version's tables or memtables points at.
-///
-/// # Errors
-/// [`Error::Corruption`] when the pointer or the value is damaged; [`Error::Io`].
-pub(crate) fn read_pointer(version: &Version, encoded: &[u8], out: &mut Vec<u8>) -> Result<()> {
-    let (pointer, file) = resolve(version, encoded)?;
-    file.read(&pointer, out)
-}
-
-/// Where an encoded pointer of this version's tables or memtables points.
-///
-/// # Errors
-/// [`Error::Corruption`] when the pointer is damaged or its file is unknown.
-pub(crate) fn resolve<'v>(
-    version: &'v Version,
-    encoded: &[u8],
-) -> Result<(ValuePointer, &'v ValueLogFile)> {
-    let pointer = decode(version, encoded)?;
-    let file = version.value_logs.get(&pointer.file);
-    let file = file.ok_or_else(|| unknown_file(version, &pointer))?;
-    Ok((pointer, file))
-}
-
-fn decode(version: &Version, encoded: &[u8]) -> Result<ValuePointer> {
-    ValuePointer::decode(encoded).map_err(|_| {
-        let detail = format!("a pointer to a value, {encoded:02x?}, does not decode");
-        Error::corruption(directory_of(version), 0, detail)
-    })
-}
-
-#[cold]
-fn unknown_file(version: &Version, pointer: &ValuePointer) -> Error {
-    let name = tidesdb_files::naming::FileKind::ValueLog(pointer.file).name();
-    let known: Vec<_> = version.value_logs.keys().collect();
-    let detail = format!("the value log is unknown; known are those numbered {known:?}");
-    Error::corruption(directory_of(version).join(name), pointer.offset, detail)
-}
-
-/// The directory that the files of a version lie in; empty when it has none.
-fn directory_of(version: &Version) -> PathBuf {
-    let tables = version.tables().map(|table| table.path());
-    let mut paths = tables.chain(version.value_logs.values().map(|file| file.path()));
-    let directory = paths.next().and_then(Path::parent);
-    directory.map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use tidesdb_lockfree::prefetch::prefetch;
 use tidesdb_lockfree::stripe::ThisThread;
 
 pub(crate) use self::collect::{Collect, Pins, SharedBlock};
-use super::get::{Get, InMemory, resolve};
+use super::get::{Get, InMemory};
 use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
@@ -37,7 +37,7 @@ use crate::memtable::kind_of;
 use crate::snapshot_registry::Moment;
 use crate::telemetry::counters::{ReadTally, tick};
 use crate::telemetry::timing::TimedCall;
-use crate::version::{Run, Version};
+use crate::version::{Run, Version, resolve};
 
 /// Of more keys, so many are looked for in tables at a time: their blocks are in memory together.
 const KEYS_AT_ONCE: usize = 1024;

@@ -8,6 +8,5 @@ mod get;
 mod many;
 mod pinned;
 
-pub(crate) use self::get::{read_pointer, resolve};
 pub(crate) use self::many::{Collect, Pins};
 pub use self::pinned::PinnedValue;

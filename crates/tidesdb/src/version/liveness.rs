@@ -5,7 +5,7 @@
 //! leaves out
 //!
 //! - versions that newer ones of the same stripe hide. Live snapshots cut the sequence numbers into
-//!   stripes, as in `compaction/drop_rules.rs`; what lies in one is estimated by the sketches of
+//!   stripes, as in `output/drop_rules.rs`; what lies in one is estimated by the sketches of
 //!   the keys;
 //! - deletions, and versions that have expired, where nothing older lies below and no snapshot is
 //!   older;

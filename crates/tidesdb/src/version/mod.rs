@@ -21,6 +21,7 @@ mod table_descriptor;
 mod table_file;
 mod value_log_file;
 mod value_log_life;
+mod value_pointers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FileContext, TableFile};
 pub(crate) use self::value_log_file::ValueLogFile;
 pub(crate) use self::value_log_life::{Extent, ValueLogLife};
+pub(crate) use self::value_pointers::{decode_pointer, read_pointer, resolve, unknown_file};
 
 /// What a flush or a compaction does to the tables of a version.
 #[derive(Debug, Default)]

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use tidesdb_base::ValueKind;
 
 use super::tables::{Entry, Run, Table, Weights, places};
-use crate::compaction::drop_rules::{DropRules, Verdict};
 use crate::compaction::steps::{Cut, StepSizes, StepTable, holds, released, tables_over};
+use crate::output::drop_rules::{DropRules, Verdict};
 use crate::output::key_partitions::KeySpan;
 
 /// A table that overlaps no other stays as it is with this share of the usual size.

@@ -1,4 +1,5 @@
-//! Collecting garbage slice by slice.
+//! Slices: where flushes and compactions end their tables, so that garbage is collected part by
+//! part.
 //!
 //! A family whose keys are overwritten all the time would have everything merged again and again,
 //! and while such a compaction runs, as much garbage comes as it removes. Its key space is
@@ -19,12 +20,15 @@ use std::sync::Arc;
 
 use tidesdb_lockfree::sync::lock;
 
-use super::plan::SLICES;
-use super::steps::LEAST_TABLE_BYTES;
-use super::subcompactions::bounds_between;
+use super::key_partitions::KeySpan;
 use crate::family::{FamilyState, SliceBounds};
-use crate::output::key_partitions::KeySpan;
 use crate::version::{KeyCounts, LivenessCount, LivenessRules, TableFile, Version};
+
+/// Slices of a family that is large enough. More would make the tables of a flush small.
+pub(crate) const SLICES: u64 = 8;
+
+/// Tables of a small family are not smaller than this.
+pub(crate) const LEAST_TABLE_BYTES: u64 = 4 << 20;
 
 /// Slices are cut anew when one has this many times its share of the oldest run.
 const MOST_UNEQUAL: u64 = 3;
@@ -55,6 +59,20 @@ fn renewed(present: &SliceBounds, version: &Version, target_table_bytes: u64) ->
         return Arc::clone(present);
     }
     bounds_between(&oldest.tables, wanted).into()
+}
+
+/// Bounds between the tables of a run, so that its tables are not cut.
+pub(crate) fn bounds_between(tables: &[Arc<TableFile>], parts: u64) -> Vec<Vec<u8>> {
+    let total: u64 = tables.iter().map(|table| table.record.bytes).sum();
+    let (mut before, mut bounds) = (0, Vec::new());
+    for table in tables {
+        let wanted = (bounds.len() as u64 + 1) * (total / parts);
+        if before > 0 && before >= wanted && (bounds.len() as u64) < parts - 1 {
+            bounds.push(table.record.smallest_key.clone());
+        }
+        before += table.record.bytes;
+    }
+    bounds
 }
 
 /// The tables of a flush hold at least so much of a memtable, in bytes: each is a file that is
@@ -140,7 +158,7 @@ fn tables_before<'a>(tables: &'a [Arc<TableFile>], bound: &[u8]) -> &'a [Arc<Tab
 }
 
 /// The tables of a run that begin in the range.
-pub(super) fn tables_within<'a>(
+pub(crate) fn tables_within<'a>(
     tables: &'a [Arc<TableFile>],
     range: &KeySpan,
 ) -> &'a [Arc<TableFile>] {

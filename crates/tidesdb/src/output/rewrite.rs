@@ -1,4 +1,4 @@
-//! From versions in order to tables: what a flush and a merge have in common.
+//! From versions in order to tables: what a flush and a compaction have in common.
 //!
 //! Versions come in key order, of one key the newest first. Those that are not needed are left out
 //! (`drop_rules`); a single deletion and the one put that it promises to meet cancel each other
@@ -16,9 +16,8 @@ use tidesdb_files::sstable::EntryMeta;
 use tidesdb_files::vlog::ValuePointer;
 
 use super::drop_rules::{DropRules, Verdict};
-use crate::output::table_output::{TableOutput, Written};
-use crate::read::read_pointer;
-use crate::version::Version;
+use super::table_output::{TableOutput, Written};
+use crate::version::{Version, read_pointer};
 
 /// Value logs whose values are to be written anew, and where to read them.
 #[derive(Clone, Debug, Default)]
