@@ -1,4 +1,5 @@
-//! Compactions that start by themselves: what is planned when, and how many at once.
+//! Compactions that start by themselves: when they are looked for, and how many run at once.
+//! `compaction/schedule.rs` chooses what is compacted next.
 //!
 //! A job claims the runs that it plans to merge, and the next may be queued while it runs: a
 //! compaction of all that lies on the disk takes long, and the runs that are flushed meanwhile must
@@ -12,45 +13,13 @@ use std::time::Duration;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, ErrorKind, Result};
-use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
 use super::QUIET_PERIOD;
-use crate::compaction::plan::{self, Activity, Beside, CompactionPlan};
-use crate::compaction::state::{PlannerInput, rules, summarize};
+use crate::compaction::plan::Activity;
+use crate::compaction::schedule::{ClaimedCompaction, MEASURED_PER_LOOK};
 use crate::core::Core;
-use crate::family::{FamilyState, RunClaim, RunningClaims};
-use crate::output::key_partitions::KeySpan;
-use crate::output::slices;
-use crate::version::{Run, Version};
-
-/// What there is to do for compactions.
-struct NextSize {
-    /// Bytes of what a compaction could do now beside those under way, 0 for the removal of whole
-    /// tables; `None` when there is nothing.
-    bytes: Option<u64>,
-    /// The next look will know more.
-    unmeasured: bool,
-}
-
-/// Tables that a look measures, see `version/range_deleted.rs`: writers may be waiting for it.
-const MEASURED_PER_LOOK: usize = 16;
-
-/// A compaction to begin now.
-struct PlannedCompaction {
-    plan: CompactionPlan,
-    /// Of which keys.
-    slice: KeySpan,
-    /// Bytes of the inputs.
-    bytes: u64,
-}
-
-impl PlannedCompaction {
-    fn of(version: &Version, plan: CompactionPlan, slice: KeySpan) -> Self {
-        let bytes = slices::bytes_within(version, plan.count, &slice);
-        Self { plan, slice, bytes }
-    }
-}
+use crate::family::FamilyState;
 
 /// A family at rest, when its check was set up.
 #[derive(Clone, Copy)]
@@ -62,13 +31,6 @@ struct Pause {
     rest: Duration,
 }
 
-/// A compaction that was planned and whose runs are claimed.
-struct ClaimedCompaction {
-    version: Arc<Version>,
-    planned: PlannedCompaction,
-    claim: RunClaim,
-}
-
 /// Bytes of values that a compaction moves out of mostly dead value logs, or as many as it merges
 /// if these are more.
 const VALUES_PER_COMPACTION: u64 = 64 << 20;
@@ -76,9 +38,6 @@ const VALUES_PER_COMPACTION: u64 = 64 << 20;
 /// How long at most until a family at rest is looked at again when there is more to merge than it
 /// has rested for.
 const LONGEST_BETWEEN_CHECKS: Duration = Duration::from_secs(16);
-
-/// A compaction may be this many times as large as when its job was queued.
-const MOST_GROWTH: u64 = 2;
 
 impl Core {
     /// Queues a compaction of the family if there is one to begin now and none is queued that is no
@@ -106,114 +65,11 @@ impl Core {
         self.env.scheduler.submit_sized(Lane::Compaction, bytes, job);
     }
 
-    /// What a compaction could do now beside the compactions under way.
-    fn next_compaction(
-        &self,
-        family: &Arc<FamilyState>,
-        activity: Activity,
-        most_measured: usize,
-    ) -> NextSize {
-        let mut input = self.planner_input(family, most_measured);
-        input.rules.awaits_snapshots =
-            activity != Activity::Busy && self.has_held_garbage(family, &input.version);
-        let claims = family.compactions.lock();
-        let planned = self.planned(family, &input, activity, &claims);
-        let droppable = || claims.count() == 0 && self.has_droppable_tables(family);
-        let bytes = planned.map(|planned| planned.bytes);
-        NextSize { bytes: bytes.or_else(|| droppable().then_some(0)), unmeasured: input.unmeasured }
-    }
-
-    /// What the planner looks at. Made without a lock, because it may open tables, and measures so
-    /// many at most.
-    fn planner_input(&self, family: &FamilyState, most_measured: usize) -> PlannerInput {
-        family.settle_value_logs();
-        let (version, options) = (family.current_version(), family.options.load());
-        // By the time that compactions go by: what they keep must not be planned for them.
-        let (snapshots, now) = (self.isolation.snapshots.list(), self.expired_for_all());
-        let unmeasured = version.measure_range_deleted(&snapshots, most_measured);
-        if !version.range_tombstones.is_empty() {
-            family.writes.space.forget();
-        }
-        PlannerInput {
-            rules: rules(&options, family.favours_readers(&version)),
-            runs: summarize(&version, &options, version.liveness_rules(&snapshots, now)),
-            version,
-            snapshots,
-            now,
-            unmeasured,
-        }
-    }
-
-    /// Whether a snapshot sees only a part of the version, and there would be garbage to collect if
-    /// there were none.
-    pub(super) fn has_held_garbage(&self, family: &FamilyState, version: &Version) -> bool {
-        let Some(oldest) = self.isolation.snapshots.oldest() else { return false };
-        if version.runs.iter().all(|run| run.totals.counts.newest <= oldest) {
-            return false;
-        }
-        let options = family.options.load();
-        let liveness = version.liveness_rules(&[], self.env.clock.unix_seconds());
-        let rules = rules(&options, family.favours_readers(version));
-        plan::has_garbage(&summarize(version, &options, liveness), &rules)
-    }
-
     /// Whether compactions may start by themselves.
     fn may_compact(&self) -> bool {
         !self.env.options.read_only
             && !self.work.control.is_paused()
             && !self.work.control.compactions_are_cancelled()
-    }
-
-    /// The next compaction of the runs of a version beside those under way. It is right for no
-    /// other version, because it counts runs from the newest one.
-    fn planned(
-        &self,
-        family: &FamilyState,
-        input: &PlannerInput,
-        activity: Activity,
-        claims: &RunningClaims,
-    ) -> Option<PlannedCompaction> {
-        let free = input.version.runs.iter().take_while(|run| !claims.holds(run.place())).count();
-        let threads = self.env.options.resolved_compaction_threads();
-        let most_bytes = self.work.jobs.running_compactions.most_now(threads);
-        let beside = Beside { of_family: claims.count() > 0, free, most_bytes };
-        let (plan, keys) = input.choose(family, &self.expiry_rules(family), activity, beside)?;
-        Some(PlannedCompaction::of(&input.version, plan, keys))
-    }
-
-    /// Plans the next compaction and claims its runs; `None` when there is none to begin now, or
-    /// only one that is much larger than `bytes`.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when whole tables could be removed and the manifest can't be written.
-    fn claim_next(
-        &self,
-        family: &Arc<FamilyState>,
-        activity: Activity,
-        bytes: u64,
-    ) -> Result<Option<ClaimedCompaction>> {
-        self.drop_dead_tables(family)?;
-        loop {
-            let mut input = self.planner_input(family, MEASURED_PER_LOOK);
-            input.rules.awaits_snapshots =
-                activity != Activity::Busy && self.has_held_garbage(family, &input.version);
-            if lock(&family.compactions.slice_bounds).is_empty() {
-                // A compaction that comes before the first flush would cut its tables anywhere.
-                slices::renew(family, &input.version);
-            }
-            let mut claims = family.compactions.lock();
-            if !Arc::ptr_eq(&input.version, &family.current_version()) {
-                continue;
-            }
-            let planned = self.planned(family, &input, activity, &claims);
-            let fits =
-                |planned: &PlannedCompaction| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
-            let Some(planned) = planned.filter(fits) else { return Ok(None) };
-            let version = input.version;
-            let claimed = version.runs.iter().take(planned.plan.count).map(Run::place).collect();
-            let claim = claims.claim(family, claimed, planned.slice == KeySpan::default());
-            return Ok(Some(ClaimedCompaction { version, planned, claim }));
-        }
     }
 
     pub(super) fn run_compactions(

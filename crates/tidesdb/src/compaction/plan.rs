@@ -1,21 +1,22 @@
 //! What to merge next: a pure function of what is known of the runs, [`choose`].
 //!
-//! Four rules, in this order:
+//! Five rules, in this order:
 //!
-//! 1. *Expiry.* Tables of which too much has expired are merged with all that share keys with them
+//! 1. *Whole tables.* Those that nothing in any read needs go without being read (`drop_tables`).
+//! 2. *Expiry.* Tables of which too much has expired are merged with all that share keys with them
 //!    (`expiry` says which, from the time). Beside damage, a slice without any is merged next if
 //!    enough of it is garbage.
-//! 2. *Deletions and values.* Tables with more tombstones than the family allows are merged down to
+//! 3. *Deletions and values.* Tables with more tombstones than the family allows are merged down to
 //!    the oldest run, where their deletions end. While the family is written, only if these tables
 //!    are a large enough part of all bytes; so a few deletions cost little. Value logs that are
 //!    mostly garbage have the runs merged that point into them, with all newer ones, if that frees
 //!    enough for what it rewrites; tables that do not point into them stay as they are.
-//! 3. *Space.* When the keys of all runs together come near `max_space_amplification` times the
+//! 4. *Space.* When the keys of all runs together come near `max_space_amplification` times the
 //!    keys that are alive (estimated by sketches, see `KeySketch`), a group of newest runs that
 //!    holds most of the garbage is merged: the one of which garbage is the largest part. So unique
 //!    keys are rewritten rarely, and overwritten ones soon. Where that is all runs, they are merged
 //!    slice by slice (`slices`).
-//! 4. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
+//! 5. *Tiers.* Runs fall into classes by size, each `fan_in` times the one below. When the newest
 //!    runs hold `fan_in` of one class, they are merged, with everything newer, into one run of the
 //!    next; if that fills the next class, the compaction takes it in at once. Each byte is
 //!    rewritten about once per class, and `n` flushes leave some `(fan_in - 1) * log(n)` runs.
@@ -74,6 +75,15 @@ pub(crate) struct CompactionPlan {
     pub keys: MergedKeys,
 }
 
+/// What a family's next job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Removes tables and value logs that are not needed, without reading them.
+    DropTables,
+    Compact(CompactionPlan),
+    Nothing,
+}
+
 /// Which keys of its runs a compaction is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergedKeys {
@@ -93,6 +103,8 @@ pub(crate) struct PlanFacts<'a> {
     pub rules: PlanRules,
     pub activity: Activity,
     pub beside: Beside,
+    /// There are tables or value logs that can be removed without being read.
+    pub has_dead_tables: bool,
     /// Bytes of what is to be merged because it has expired.
     pub expired_bytes: Option<u64>,
     /// Where a run holds a damaged table: which part of the worst of the slices that hold none is
@@ -177,9 +189,18 @@ pub(crate) struct PlanRules {
     pub awaits_snapshots: bool,
 }
 
-/// The next compaction, if one is worth while now. Beside others of the family, and before a large
-/// one has its turn, runs are merged for their number alone.
-pub(crate) fn choose(facts: &PlanFacts<'_>) -> Option<CompactionPlan> {
+/// What to do next, if anything is worth while now. Beside compactions of the family no table is
+/// removed: they may read it.
+pub(crate) fn choose(facts: &PlanFacts<'_>) -> Choice {
+    if facts.has_dead_tables && !facts.beside.of_family {
+        return Choice::DropTables;
+    }
+    choose_compaction(facts).map_or(Choice::Nothing, Choice::Compact)
+}
+
+/// The next compaction. Beside others of the family, and before a large one has its turn, runs are
+/// merged for their number alone.
+fn choose_compaction(facts: &PlanFacts<'_>) -> Option<CompactionPlan> {
     // All runs count for the size of the family, those that others merge as well.
     let rules = &facts.rules.at_size(bytes_of(facts.runs, facts.runs.len()));
     let small = || beside_others(facts.runs, rules, facts.beside);

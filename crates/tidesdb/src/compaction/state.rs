@@ -1,69 +1,16 @@
-//! What the planner needs to know of a family, gathered from its files and options.
+//! What the planner needs to know of a family's runs, gathered from its files and options.
 
 use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::options::FamilyOptions;
 
-use super::expiry::{ExpiryRules, due_range};
-use super::plan::{
-    self, Activity, Beside, CompactionPlan, LEAST_OWN_GARBAGE, MergedKeys, PlanFacts, PlanRules,
-    RunSummary,
-};
-use crate::family::FamilyState;
-use crate::output::key_partitions::KeySpan;
-use crate::output::slices;
+use super::plan::{LEAST_OWN_GARBAGE, PlanRules, RunSummary};
 use crate::version::{LivenessCount, LivenessRules, Run, TableFile, Version, collected_from};
 
 /// Runs of one class are merged when there are this many times `l1_file_count_trigger` of them.
 /// Twice as many runs save a quarter of the rewriting; the filters keep gets from noticing.
 const FAN_IN_PER_TRIGGER: usize = 2;
-
-/// A version and what the planner knows of it.
-pub(crate) struct PlannerInput {
-    pub version: Arc<Version>,
-    pub runs: Vec<RunSummary>,
-    pub rules: PlanRules,
-    /// What garbage was estimated by: live snapshots, oldest first, and the time in Unix seconds.
-    pub snapshots: Vec<SequenceNumber>,
-    pub now: u64,
-    /// It is not known of all tables how much range tombstones hide of them.
-    pub unmeasured: bool,
-}
-
-impl PlannerInput {
-    /// The next compaction of the family, whose version this is, and its keys.
-    pub(crate) fn choose(
-        &self,
-        family: &FamilyState,
-        expiry: &ExpiryRules,
-        activity: Activity,
-        beside: Beside,
-    ) -> Option<(CompactionPlan, KeySpan)> {
-        let worst = || {
-            let liveness = self.version.liveness_rules(&self.snapshots, self.now);
-            slices::worst_of(family, &self.version, liveness)
-        };
-        let alone = !beside.of_family;
-        let due = alone.then(|| due_range(&self.version, expiry)).flatten();
-        let damaged = alone && self.runs.iter().any(|run| run.damaged);
-        let all = self.runs.len();
-        let plan = plan::choose(&PlanFacts {
-            runs: &self.runs,
-            rules: self.rules,
-            activity,
-            beside,
-            expired_bytes: due.as_ref().map(|due| slices::bytes_within(&self.version, all, due)),
-            sound_slice_garbage: damaged.then(worst).flatten().map(|(share, _)| share),
-        })?;
-        let keys = match plan.keys {
-            MergedKeys::All => None,
-            MergedKeys::Expired => due,
-            MergedKeys::WorstSlice => worst().map(|(_, slice)| slice),
-        };
-        Some((plan, keys.unwrap_or_default()))
-    }
-}
 
 /// The runs of a version, newest first.
 pub(crate) fn summarize(

@@ -27,6 +27,7 @@ fn facts<'a>(runs: &'a [RunSummary], rules: &PlanRules, activity: Activity) -> P
         rules: *rules,
         activity,
         beside: Beside::NONE,
+        has_dead_tables: false,
         expired_bytes,
         sound_slice_garbage,
     }
@@ -37,7 +38,7 @@ fn next_compaction(
     rules: &PlanRules,
     activity: Activity,
 ) -> Option<CompactionPlan> {
-    choose(&facts(runs, rules, activity))
+    choose_compaction(&facts(runs, rules, activity))
 }
 
 /// The same beside others of the family.
@@ -48,7 +49,7 @@ fn beside_others(
     most_bytes: u64,
 ) -> Option<CompactionPlan> {
     let beside = Beside { of_family: true, free, most_bytes };
-    choose(&PlanFacts { beside, ..facts(runs, rules, Activity::Busy) })
+    choose_compaction(&PlanFacts { beside, ..facts(runs, rules, Activity::Busy) })
 }
 
 /// Runs of these sizes with distinct keys, an entry a byte.
@@ -201,7 +202,10 @@ fn slices_beside_damage_are_merged_when_enough_of_them_is_garbage() {
     // A third of 1.5 - 1 is left to what comes meanwhile: from 4/3 versions to a key on.
     let beside_damage = |state: &[RunSummary], share| {
         let sound_slice_garbage = Some(share);
-        choose(&PlanFacts { sound_slice_garbage, ..facts(state, &RULES, Activity::Busy) })
+        choose_compaction(&PlanFacts {
+            sound_slice_garbage,
+            ..facts(state, &RULES, Activity::Busy)
+        })
     };
     assert_eq!(beside_damage(&state, 0.24), None);
     let plan = CompactionPlan {
@@ -319,12 +323,30 @@ fn tiers_come_before_slices_when_there_are_very_many_runs() {
 }
 
 #[test]
+fn whole_tables_go_before_anything_is_read_and_beside_nothing() {
+    let state = overwritten(15, 40);
+    let choice = |has_dead_tables, of_family| {
+        let beside = Beside { of_family, ..Beside::NONE };
+        let facts = facts(&state, &RULES, Activity::Busy);
+        choose(&PlanFacts { has_dead_tables, beside, expired_bytes: Some(100), ..facts })
+    };
+    assert_eq!(choice(true, false), Choice::DropTables);
+    assert!(matches!(choice(false, false), Choice::Compact(_)));
+    assert!(matches!(choice(true, true), Choice::Compact(_)));
+    assert_eq!(choose(&facts(&[], &RULES, Activity::Busy)), Choice::Nothing);
+}
+
+#[test]
 fn what_has_expired_comes_first() {
     let mut state = overwritten(15, 40);
     let expired = |state: &[RunSummary], of_family| {
         let beside = Beside { of_family, ..Beside::NONE };
         let expired_bytes = Some(100);
-        choose(&PlanFacts { expired_bytes, beside, ..facts(state, &RULES, Activity::Busy) })
+        choose_compaction(&PlanFacts {
+            expired_bytes,
+            beside,
+            ..facts(state, &RULES, Activity::Busy)
+        })
     };
     let keys = |plan: Option<CompactionPlan>| plan.map(|plan| (plan.count, plan.keys));
     assert_eq!(keys(expired(&state, false)), Some((16, MergedKeys::Expired)));
@@ -334,7 +356,7 @@ fn what_has_expired_comes_first() {
     // Before a merge that waits for a thread, what can begin at once.
     let state = overwritten(15, 40);
     let beside = Beside { most_bytes: 190, ..Beside::NONE };
-    let plan = choose(&PlanFacts { beside, ..facts(&state, &RULES, Activity::Busy) });
+    let plan = choose_compaction(&PlanFacts { beside, ..facts(&state, &RULES, Activity::Busy) });
     assert_eq!(keys(plan), Some((4, MergedKeys::All)));
 }
 

@@ -173,7 +173,8 @@ fn what_has_expired_counts_like_other_garbage_up_to_a_half() {
     let mut state = runs(&[1, 1, 16]);
     state[0].damaged = true;
     let expired_bytes = Some(100);
-    let plan = choose(&PlanFacts { expired_bytes, ..facts(&state, &RULES, Activity::Busy) });
+    let plan =
+        choose_compaction(&PlanFacts { expired_bytes, ..facts(&state, &RULES, Activity::Busy) });
     let all = all.map(|all| CompactionPlan { keys: MergedKeys::Expired, ..all });
     assert_eq!(plan, all, "other keys than the damaged ones");
 }

@@ -7,7 +7,7 @@ use super::tables::{Run, Table};
 use super::world::{FLUSH, PUT_RATE, World};
 use crate::compaction::expiry::{ExpiryRules, due_of, expired_of};
 use crate::compaction::plan::{
-    Beside, CompactionPlan, MergedKeys, PlanFacts, PlanRules, choose, expired_share,
+    Beside, CompactionPlan, MergedKeys, PlanFacts, PlanRules, choose_compaction, expired_share,
 };
 use crate::flow::{FamilySignals, Pace, family_pace};
 use crate::output::key_partitions::KeySpan;
@@ -162,7 +162,7 @@ impl Policy for TidesDb {
         let of_family = !world.merges.is_empty();
         let looks = world.load.expires && world.estimate.is_new && !of_family;
         let range = looks.then(due).flatten();
-        let plan = choose(&PlanFacts {
+        let plan = choose_compaction(&PlanFacts {
             runs: &runs,
             rules: self.rules(world),
             activity: world.activity,
@@ -172,6 +172,7 @@ impl Policy for TidesDb {
                 // There are no other families, and threads that choose are free.
                 most_bytes: if of_family { most_bytes } else { u64::MAX },
             },
+            has_dead_tables: false,
             expired_bytes: range.as_ref().map(|_| 0),
             sound_slice_garbage: None,
         });
