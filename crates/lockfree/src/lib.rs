@@ -1,4 +1,5 @@
-//! Lock-free structures of the engine: commit publishing, the commit gate, the block cache.
+//! Structures of the engine that many threads use at once: commit publishing, the commit gate, the
+//! block cache, the registry of snapshots.
 //!
 //! This layer knows nothing of files, formats or families: it moves positions, bytes and handles
 //! between threads. Everything here may be used from any thread, and every module names the loom
@@ -13,6 +14,7 @@ pub mod group_sync;
 pub mod ordered;
 pub mod prefetch;
 pub mod publish;
+pub mod snapshot_registry;
 pub mod stripe;
 pub mod sync;
 

@@ -58,7 +58,6 @@ mod output;
 mod read;
 mod recovery;
 pub mod salvage;
-mod snapshot_registry;
 mod ssi;
 mod stats;
 mod telemetry;

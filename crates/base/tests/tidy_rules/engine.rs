@@ -7,7 +7,7 @@ use super::{is_test_file, shipped_lines};
 /// live in the module that does the work (`impl Core` in `flush`, `write`, ...); `calls` holds
 /// their calls to the same order.
 const ORDER: &[&[&str]] = &[
-    &["ssi", "snapshot_registry", "telemetry"],
+    &["ssi", "telemetry"],
     &["memtable"],
     &["wal"],
     &["flow", "memory", "cache", "version"],

@@ -1,8 +1,9 @@
 //! What readers and transactions of a database rely on.
 
+use tidesdb_lockfree::snapshot_registry::SnapshotRegistry;
+
 use std::sync::Mutex;
 
-use crate::snapshot_registry::SnapshotRegistry;
 use crate::ssi::Dependencies;
 
 /// The moments that readers look at, and what transactions have read at them.

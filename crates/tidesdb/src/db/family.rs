@@ -10,12 +10,12 @@ use std::time::Duration;
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::Result;
 use tidesdb_base::options::FamilyOptions;
+use tidesdb_lockfree::snapshot_registry::Moment;
 
 use crate::background::WaitLimit;
 use crate::family::{CommitHook, CommittedBatch};
 use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, Scan, ScanOptions};
-use crate::snapshot_registry::Moment;
 use crate::stats::{FamilyStats, TreeStats};
 use crate::write::WriteOptions;
 use crate::write::batch::expiry_after;

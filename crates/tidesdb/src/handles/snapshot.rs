@@ -1,14 +1,15 @@
 //! Snapshots as users hold them: a moment that is registered until the last handle of it is gone.
 
+use tidesdb_lockfree::snapshot_registry::{Moment, Registration};
+
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::snapshot_registry::Moment;
 
 impl Core {
     /// Registers a snapshot of the present moment.
     #[inline]
-    pub(crate) fn register_snapshot(&self) -> Moment {
+    pub(crate) fn register_snapshot(&self) -> Registration {
         self.isolation.snapshots.register(|| Moment {
             sequence: self.storage.log.published(),
             now: self.env.clock.unix_seconds(),
@@ -17,8 +18,8 @@ impl Core {
 
     /// Gives up a registered snapshot.
     #[inline]
-    pub(crate) fn release_snapshot(&self, moment: Moment) {
-        if self.isolation.snapshots.release(moment) {
+    pub(crate) fn release_snapshot(&self, registration: Registration) {
+        if self.isolation.snapshots.release(registration) {
             self.watched_snapshot_gone();
         }
     }
@@ -35,14 +36,14 @@ impl Core {
 #[derive(Debug)]
 struct Registered {
     core: Arc<Core>,
-    moment: Moment,
+    registration: Registration,
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         // In a forked child the registry may be locked for good, and no compaction asks it.
         if self.core.health.is_at_home() {
-            self.core.release_snapshot(self.moment);
+            self.core.release_snapshot(self.registration);
         }
     }
 }
@@ -69,24 +70,24 @@ pub struct Snapshot(Arc<Registered>);
 
 impl Snapshot {
     pub(crate) fn take(core: &Arc<Core>) -> Self {
-        let moment = core.register_snapshot();
-        Self(Arc::new(Registered { core: Arc::clone(core), moment }))
+        let registration = core.register_snapshot();
+        Self(Arc::new(Registered { core: Arc::clone(core), registration }))
     }
 
-    /// A snapshot of a moment that is registered already.
-    pub(crate) fn again(core: &Arc<Core>, moment: Moment) -> Self {
-        core.isolation.snapshots.register(|| moment);
-        Self(Arc::new(Registered { core: Arc::clone(core), moment }))
+    /// A snapshot of a moment that is registered already, and stays so during the call.
+    pub(crate) fn again(core: &Arc<Core>, registration: Registration) -> Self {
+        let registration = core.isolation.snapshots.register_again(registration);
+        Self(Arc::new(Registered { core: Arc::clone(core), registration }))
     }
 
     pub(crate) fn moment(&self) -> Moment {
-        self.0.moment
+        self.0.registration.moment()
     }
 
     /// Everything committed up to this sequence number is visible in the snapshot.
     #[must_use]
     pub fn sequence(&self) -> u64 {
-        self.0.moment.sequence
+        self.0.registration.sequence
     }
 
     pub(crate) fn belongs_to(&self, core: &Arc<Core>) -> bool {

@@ -11,13 +11,13 @@ use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Found, Table};
 use tidesdb_lockfree::ordered::ValueVersion;
 use tidesdb_lockfree::prefetch::prefetch;
+use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::stripe::ThisThread;
 
 use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
-use crate::snapshot_registry::Moment;
 use crate::telemetry::counters::{Hot, ReadTally, tick};
 use crate::telemetry::timing::TimedCall;
 use crate::version::{TableFile, Version, decode_pointer, unknown_file};

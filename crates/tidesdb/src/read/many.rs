@@ -26,6 +26,7 @@ use tidesdb_files::sstable::{
 };
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::prefetch::prefetch;
+use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::stripe::ThisThread;
 
 pub(crate) use self::collect::{Collect, Pins, SharedBlock};
@@ -34,7 +35,6 @@ use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
-use crate::snapshot_registry::Moment;
 use crate::telemetry::counters::{ReadTally, tick};
 use crate::telemetry::timing::TimedCall;
 use crate::version::{Run, Version, resolve};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::Result;
 use tidesdb_files::sstable::Found;
+use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::stripe::ThisThread;
 
 use super::get::{FoundInTable, Get};
@@ -15,7 +16,6 @@ use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memory::{Holder, Lent, MemoryBudget};
 use crate::memtable::{MemtableVersion, kind_of};
-use crate::snapshot_registry::Moment;
 use crate::telemetry::counters::tick;
 
 /// A value that was got without copying it: it derefs to its bytes.

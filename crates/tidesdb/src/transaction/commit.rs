@@ -1,13 +1,13 @@
 //! Committing a transaction: what its level has checked first, and what follows.
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::sync::lock;
 
 use super::handle::{State, Transaction};
 use super::validation::Validation;
 use super::write_set::WriteSet;
 use super::written_keys::WrittenKeys;
-use crate::snapshot_registry::Moment;
 use crate::write::{Unchecked, Visible, WriteOptions};
 
 impl Transaction {
@@ -66,7 +66,7 @@ impl Transaction {
     }
 
     fn make_visible(&self) -> Result<Option<Visible>> {
-        match (&self.writes, self.snapshot) {
+        match (&self.writes, self.moment()) {
             (Some(writes), None) if !writes.is_empty() => {
                 self.core().commit_batch(writes.batch(), &mut Unchecked).map(Some)
             }

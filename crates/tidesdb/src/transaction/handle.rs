@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::snapshot_registry::{Moment, Registration};
 use tidesdb_lockfree::sync::lock;
 
 use super::IsolationLevel;
@@ -18,7 +19,6 @@ use crate::family::FamilyState;
 use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, OfTransaction, Scan, ScanOptions};
 use crate::memory::Holder;
-use crate::snapshot_registry::Moment;
 use crate::write::batch::expiry_after;
 use crate::write::{Visible, WriteOptions};
 
@@ -66,7 +66,7 @@ pub struct Transaction {
     pub(super) level: IsolationLevel,
     pub(super) state: State,
     /// Registered as long as it is there.
-    pub(super) snapshot: Option<Moment>,
+    pub(super) snapshot: Option<Registration>,
     /// Made by the first write, and kept.
     pub(super) writes: Option<Box<WriteSet>>,
     /// Made by the first read that is tracked, and kept.
@@ -96,6 +96,12 @@ impl Transaction {
         self.owner.core()
     }
 
+    /// As of when it reads; none at the levels that always see the newest state.
+    #[inline]
+    pub(super) fn moment(&self) -> Option<Moment> {
+        self.snapshot.map(Registration::moment)
+    }
+
     /// The level that the transaction was begun or last reset with.
     #[must_use]
     pub const fn isolation_level(&self) -> IsolationLevel {
@@ -106,7 +112,7 @@ impl Transaction {
     /// the newest state, and when the transaction is finished.
     #[must_use]
     pub fn snapshot_sequence(&self) -> Option<u64> {
-        self.snapshot.map(|moment| moment.sequence)
+        self.snapshot.map(|snapshot| snapshot.sequence)
     }
 
     /// True until the transaction is committed or rolled back.
@@ -227,7 +233,7 @@ impl Transaction {
             let text = "the iterator of a transaction can't have a snapshot of its own";
             return Err(Error::InvalidArgument(text.to_owned()));
         }
-        options.snapshot = self.snapshot.map(|moment| Snapshot::again(self.core(), moment));
+        options.snapshot = self.snapshot.map(|snapshot| Snapshot::again(self.core(), snapshot));
         let own = self.writes.as_deref().filter(|writes| !writes.is_empty());
         let own = own.map(|writes| writes.in_order(family.id, &self.core().memory.budget));
         let own = own.filter(|own| !own.is_empty());
@@ -346,8 +352,8 @@ impl Transaction {
     #[inline]
     pub(super) fn finish(&mut self) {
         self.state = State::Finished;
-        if let Some(moment) = self.snapshot.take() {
-            self.give_up_snapshot(moment);
+        if let Some(snapshot) = self.snapshot.take() {
+            self.give_up_snapshot(snapshot);
         }
         if let Some(writes) = &mut self.writes {
             writes.clear();
@@ -359,17 +365,17 @@ impl Transaction {
     }
 
     #[inline(never)]
-    fn give_up_snapshot(&self, moment: Moment) {
+    fn give_up_snapshot(&self, snapshot: Registration) {
         let core = self.core();
         if !core.health.is_at_home() {
             return;
         }
         if self.level == IsolationLevel::Serializable {
             let mut dependencies = lock(&core.isolation.dependencies);
-            dependencies.end(moment.sequence);
+            dependencies.end(snapshot.sequence);
             core.memory.budget.set_dependencies(dependencies.memory_bytes());
         }
-        core.release_snapshot(moment);
+        core.release_snapshot(snapshot);
     }
 
     fn forget_reads(&mut self) {
@@ -438,26 +444,23 @@ impl Transaction {
 /// # Errors
 /// `Closed`.
 #[inline]
-fn first_snapshot(core: &Core, level: IsolationLevel) -> Result<Option<Moment>> {
+fn first_snapshot(core: &Core, level: IsolationLevel) -> Result<Option<Registration>> {
     core.health.check_open()?;
     Ok(level.has_snapshot().then(|| take_snapshot(core, level)))
 }
 
-fn take_snapshot(core: &Core, level: IsolationLevel) -> Moment {
+fn take_snapshot(core: &Core, level: IsolationLevel) -> Registration {
     match level {
         IsolationLevel::Serializable => {
             let mut dependencies = lock(&core.isolation.dependencies);
             // A transaction that begins sees all serializable commits that are recorded, so of
             // these only the live ones matter.
             core.storage.log.wait_published(dependencies.last_commit());
-            let moment = core.register_snapshot();
-            dependencies.begin(moment.sequence);
-            moment
+            let snapshot = core.register_snapshot();
+            dependencies.begin(snapshot.sequence);
+            snapshot
         }
-        _ => core.isolation.snapshots.register(|| Moment {
-            sequence: core.storage.log.published(),
-            now: core.env.clock.unix_seconds(),
-        }),
+        _ => core.register_snapshot(),
     }
 }
 
@@ -465,8 +468,8 @@ impl Drop for Transaction {
     #[inline]
     fn drop(&mut self) {
         // What it has written and read is dropped with it.
-        if let Some(moment) = self.snapshot.take() {
-            self.give_up_snapshot(moment);
+        if let Some(snapshot) = self.snapshot.take() {
+            self.give_up_snapshot(snapshot);
         }
         if self.charged.get() > 0 {
             self.set_charge(0);

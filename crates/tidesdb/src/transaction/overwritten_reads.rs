@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
+use tidesdb_lockfree::snapshot_registry::Moment;
 
 use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
 use super::range_index::RangeIndex;
@@ -12,7 +13,6 @@ use super::second_look::{Bounds, MOST_KEYS, logged_changes};
 use super::views::Views;
 use super::written_keys::named;
 use crate::cache::BlockCache;
-use crate::snapshot_registry::Moment;
 use crate::ssi::Overwritten;
 use crate::wal::Wal;
 

@@ -143,7 +143,7 @@ impl Transaction {
         }
         let order = &family.keys.order;
         let read = |value: &[u8]| read(order.value(value));
-        Ok((false, core.get_stored(family, self.snapshot, key, read)?))
+        Ok((false, core.get_stored(family, self.moment(), key, read)?))
     }
 
     /// Whether an own write leaves its key without a value.
@@ -232,7 +232,7 @@ impl Transaction {
         }
         let not_own = wanted.clone();
         let taken = self.snapshot.is_none().then(|| Snapshot::take(self.core()));
-        if let Some(moment) = self.snapshot.or(taken.as_ref().map(Snapshot::moment)) {
+        if let Some(moment) = self.moment().or(taken.as_ref().map(Snapshot::moment)) {
             self.core().get_many(family, moment, (keys, wanted), collect)?;
         }
         for at in not_own {

@@ -9,12 +9,12 @@
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::key_ranges::ends_behind;
 use tidesdb_files::wal::BatchReader;
+use tidesdb_lockfree::snapshot_registry::Moment;
 
 use super::changes::Window;
 use super::range_index::RangeIndex;
 use super::read_set::ReadSet;
 use crate::family::dead_ranges::{KnownRanges, Reader};
-use crate::snapshot_registry::Moment;
 use crate::wal::Wal;
 
 /// Keys that are looked at while others wait, some hundred microseconds.

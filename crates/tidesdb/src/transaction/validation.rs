@@ -36,6 +36,7 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::sync::lock;
 
 use super::IsolationLevel;
@@ -48,7 +49,6 @@ use super::views::Views;
 use super::written_keys::{WrittenKeys, conflict, named, wait_for_conflicting};
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::snapshot_registry::Moment;
 use crate::ssi::{Candidate, Danger, Overwritten};
 use crate::wal::ANY_KEY;
 use crate::write::{CommitCheck, WriteBatch};

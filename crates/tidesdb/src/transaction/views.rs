@@ -1,5 +1,7 @@
 //! The views of families that a commit looks at.
 
+use tidesdb_lockfree::snapshot_registry::Moment;
+
 use std::sync::Arc;
 
 use arc_swap::Guard;
@@ -9,7 +11,6 @@ use super::changes::Window;
 use super::tests::steps;
 use crate::family::dead_ranges::{KnownRanges, Reader};
 use crate::family::{FamilyState, View};
-use crate::snapshot_registry::Moment;
 
 /// A family with its view, loaded after what is looked for was published.
 pub(super) struct Viewed<'f> {

@@ -1,11 +1,11 @@
 //! Reads of several keys, and at a snapshot.
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_lockfree::snapshot_registry::Moment;
 
 use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, Scan, ScanOptions};
 use crate::read::{Collect, PinnedValue, Pins};
-use crate::snapshot_registry::Moment;
 use crate::stats::approximate_count;
 
 impl Family {

@@ -1,0 +1,203 @@
+//! The moments of all live snapshots: what compactions must not drop, because a reader may still
+//! ask.
+//!
+//! A moment is a sequence number up to which a reader sees everything, and the time by which values
+//! have expired for it. The time is part of what a reader sees: a value that it has met does not
+//! expire under it. So compactions take for expired only what has expired for the oldest live
+//! snapshot.
+//!
+//! Readers come and go all the time, and are looked for seldom. So the registry is made of stripes,
+//! each with a lock of its own. A reader takes the lock of one stripe, that of its thread; a look
+//! at all readers takes the locks of all stripes, in order, and holds them together.
+//!
+//! Invariants:
+//! * A moment is read and added under one lock of its stripe. A look holds all locks at one point
+//!   in time: what was registered before it is seen, and what is registered later reads its moment
+//!   later. So a look is one point in the order of all registrations, as with a single lock, and
+//!   the oldest that it finds is never newer than one that lives.
+//! * A registration ends in the stripe in which it began, whichever thread ends it.
+//! * A watched snapshot is marked in each stripe that has it, in the look that found it alive.
+//!   Whichever release takes the last one out of a marked stripe reports it.
+//!
+//! Checked by loom models (`loom_*`) in `snapshot_registry/tests.rs`.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::live_sequences::LiveSequences;
+
+use crate::stripe::thread_number;
+use crate::sync::{CachePadded, Mutex, MutexGuard, lock};
+
+/// Stripes of a production registry: more than the threads that usually begin transactions at once.
+#[cfg(not(loom))]
+const STRIPES: usize = 16;
+#[cfg(loom)]
+const STRIPES: usize = 2;
+
+/// As of when something is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Everything committed up to here is seen.
+    pub sequence: SequenceNumber,
+    /// What expires by this Unix second is not seen.
+    pub now: u64,
+}
+
+/// A moment that is registered. It is given back by [`SnapshotRegistry::release`], once.
+#[derive(Clone, Copy, Debug)]
+pub struct Registration {
+    moment: Moment,
+    stripe: usize,
+}
+
+impl Registration {
+    /// The moment.
+    #[inline]
+    #[must_use]
+    pub const fn moment(self) -> Moment {
+        self.moment
+    }
+}
+
+impl Deref for Registration {
+    type Target = Moment;
+    fn deref(&self) -> &Moment {
+        &self.moment
+    }
+}
+
+/// The moments of all live snapshots: 32 bytes for each that a reader has.
+///
+/// ```
+/// use tidesdb_lockfree::snapshot_registry::{Moment, SnapshotRegistry};
+/// let registry = SnapshotRegistry::default();
+/// let seven = registry.register(|| Moment { sequence: 7, now: 70 });
+/// let nine = registry.register(|| Moment { sequence: 9, now: 90 });
+/// assert!(registry.watch(&[7]));
+/// assert_eq!(registry.list(), [7, 9]);
+/// assert!(registry.release(seven)); // a watched one is gone
+/// assert_eq!((registry.oldest(), registry.oldest_time()), (Some(9), Some(90)));
+/// # registry.release(nine);
+/// ```
+#[derive(Debug)]
+pub struct SnapshotRegistry([CachePadded<Mutex<Stripe>>; STRIPES]);
+
+#[derive(Debug, Default)]
+struct Stripe {
+    live: LiveSequences,
+    /// The Unix seconds of the same snapshots.
+    times: LiveSequences,
+    /// Of live snapshots whose end is waited for: few, and mostly none.
+    watched: BTreeSet<SequenceNumber>,
+    /// A caller waits for the oldest time of this stripe to pass on.
+    watches_time: bool,
+}
+
+impl Default for SnapshotRegistry {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| CachePadded(Mutex::new(Stripe::default()))))
+    }
+}
+
+impl SnapshotRegistry {
+    /// Registers a snapshot of the moment that `now` returns. `now` is called with the stripe
+    /// locked, so that a compaction that lists the snapshots, or asks for their times, either sees
+    /// this one or started before everything it can see.
+    #[inline]
+    pub fn register(&self, now: impl FnOnce() -> Moment) -> Registration {
+        self.register_in(thread_number() % STRIPES, now)
+    }
+
+    #[inline]
+    fn register_in(&self, stripe: usize, now: impl FnOnce() -> Moment) -> Registration {
+        let mut registered = lock(&self.0[stripe]);
+        let moment = now();
+        registered.live.add(moment.sequence);
+        registered.times.add(moment.now);
+        Registration { moment, stripe }
+    }
+
+    /// Registers once more a snapshot that is not released meanwhile. It goes where the first one
+    /// is, so that a watch of both ends once.
+    #[inline]
+    pub fn register_again(&self, registration: Registration) -> Registration {
+        self.register_in(registration.stripe, || registration.moment)
+    }
+
+    /// Gives up a registration. True when no other reader of the stripe holds the snapshot, or its
+    /// time, and that was watched: who is told looks again, and may find that another reader does.
+    #[inline]
+    pub fn release(&self, registration: Registration) -> bool {
+        let Registration { moment, stripe } = registration;
+        let mut stripe = lock(&self.0[stripe]);
+        stripe.live.remove(moment.sequence);
+        let was_oldest = stripe.times.remove(moment.now);
+        let passes_on = was_oldest && std::mem::take(&mut stripe.watches_time);
+        passes_on | (!stripe.watched.is_empty() && stripe.ends_watch(moment.sequence))
+    }
+
+    /// All stripes at one point in time. The only place where more than one is locked.
+    fn look(&self) -> [MutexGuard<'_, Stripe>; STRIPES] {
+        std::array::from_fn(|at| lock(&self.0[at]))
+    }
+
+    /// All live snapshots, oldest first.
+    #[must_use]
+    pub fn list(&self) -> Vec<SequenceNumber> {
+        let stripes = self.look();
+        let mut live: Vec<_> = stripes.iter().flat_map(|stripe| stripe.live.iter()).collect();
+        drop(stripes);
+        live.sort_unstable();
+        live.dedup();
+        live
+    }
+
+    /// The oldest live snapshot.
+    #[must_use]
+    pub fn oldest(&self) -> Option<SequenceNumber> {
+        self.look().iter().filter_map(|stripe| stripe.live.oldest()).min()
+    }
+
+    /// The Unix second of the oldest live snapshot.
+    #[must_use]
+    pub fn oldest_time(&self) -> Option<u64> {
+        self.look().iter().filter_map(|stripe| stripe.times.oldest()).min()
+    }
+
+    /// Makes [`SnapshotRegistry::release`] report when `oldest` may not be the oldest time any
+    /// more. False when it is not now.
+    pub fn watch_time(&self, oldest: u64) -> bool {
+        let mut stripes = self.look();
+        let times = stripes.iter().filter_map(|stripe| stripe.times.oldest());
+        let is_oldest = times.min() == Some(oldest);
+        for stripe in &mut stripes {
+            stripe.watches_time |= is_oldest && stripe.times.oldest() == Some(oldest);
+        }
+        is_oldest
+    }
+
+    /// Makes [`SnapshotRegistry::release`] report when one of these snapshots goes. False when one
+    /// is gone already; none is watched then.
+    pub fn watch(&self, sequences: &[SequenceNumber]) -> bool {
+        let mut stripes = self.look();
+        let is_live = |sequence| stripes.iter().any(|stripe| stripe.live.holds(sequence));
+        let all_live = sequences.iter().copied().all(is_live);
+        for stripe in stripes.iter_mut().filter(|_| all_live) {
+            let Stripe { live, watched, .. } = &mut **stripe;
+            watched.extend(sequences.iter().filter(|&&sequence| live.holds(sequence)));
+        }
+        all_live
+    }
+}
+
+impl Stripe {
+    #[cold]
+    fn ends_watch(&mut self, sequence: SequenceNumber) -> bool {
+        !self.live.holds(sequence) && self.watched.remove(&sequence)
+    }
+}
+
+#[cfg(test)]
+mod tests;
