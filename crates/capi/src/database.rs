@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
 use tidesdb::{Db, Error, EventListener, LogLevel, WriteOptions};
 use tidesdb_sys::descriptors::open_for_reading;
 use tidesdb_sys::forks::ProcessMark;
@@ -21,6 +20,7 @@ use crate::config::{db_options, durability};
 use crate::engine_log::{EngineLog, Level};
 use crate::families::FamilyHandle;
 use crate::family_work::unless_cancelled;
+use crate::handle_map::HandleMap;
 use crate::types::Config;
 
 /// What a `tidesdb_t` is.
@@ -49,41 +49,47 @@ pub struct Database {
 /// Handles of dropped families that are kept at most.
 const MOST_DROPPED: usize = 256;
 
-/// Handles by the name of their family.
-type ByName = HashMap<Arc<str>, FamilyPointer>;
-
 /// The handles of families that were given out. What is freed is freed here.
 ///
 /// A lookup takes no lock: it reads what the last change has published.
 #[derive(Default)]
 pub struct FamilyHandles {
-    /// Replaced as a whole.
-    by_name: ArcSwap<ByName>,
-    /// Of families that were dropped, the last at the end. A call that has such a handle in hand
-    /// when the family goes, or that comes too late, finds that it was dropped (I-276).
-    ///
+    by_name: HandleMap<FamilyPointer>,
     /// The lock is that of all changes: a change that must not meet another holds it until it is
     /// stored, over syncs of the manifest.
-    dropped: Mutex<VecDeque<FamilyPointer>>,
+    changes: Mutex<Changes>,
 }
+
+/// What only changes look at.
+#[derive(Default)]
+struct Changes {
+    /// The names of the handles in `by_name`, for calls that name a family by its handle.
+    names: HashMap<*mut FamilyHandle, Arc<str>>,
+    /// Of families that were dropped, the last at the end. A call that has such a handle in hand
+    /// when the family goes, or that comes too late, finds that it was dropped (I-276).
+    dropped: VecDeque<FamilyPointer>,
+}
+
+// SAFETY: the pointers among the names are compared, and never followed.
+unsafe impl Send for Changes {}
 
 impl FamilyHandles {
     /// The handle of the family that has this name, if there is one.
     pub fn get(&self, name: &str) -> Option<*mut FamilyHandle> {
-        self.by_name.load().get(name).map(|pointer| pointer.0)
+        self.by_name.get(name).map(|pointer| pointer.0)
     }
 
     /// Waits until no other call changes the handles, and keeps others from it.
     pub fn change(&self) -> FamilyChange<'_> {
-        let dropped = self.dropped.lock().unwrap_or_else(PoisonError::into_inner);
-        FamilyChange { handles: self, dropped }
+        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        FamilyChange { handles: self, changes }
     }
 }
 
 /// A change of the handles, which no other one is beside.
 pub struct FamilyChange<'a> {
     handles: &'a FamilyHandles,
-    dropped: MutexGuard<'a, VecDeque<FamilyPointer>>,
+    changes: MutexGuard<'a, Changes>,
 }
 
 impl FamilyChange<'_> {
@@ -94,34 +100,29 @@ impl FamilyChange<'_> {
 
     /// The name of the family that has this handle. The handle is not looked at.
     pub fn name_of(&self, handle: *mut FamilyHandle) -> Option<Arc<str>> {
-        let by_name = self.handles.by_name.load();
-        let found = by_name.iter().find(|(_, pointer)| pointer.0 == handle);
-        found.map(|(name, _)| Arc::clone(name))
+        self.changes.names.get(&handle).map(Arc::clone)
     }
 
     /// Publishes a handle under a name.
     pub fn insert(&mut self, name: &str, handle: *mut FamilyHandle) {
-        self.publish(|by_name| by_name.insert(name.into(), FamilyPointer(handle)));
+        let name: Arc<str> = name.into();
+        self.changes.names.insert(handle, Arc::clone(&name));
+        self.handles.by_name.insert(name, FamilyPointer(handle));
     }
 
     /// Takes a name away.
     pub fn remove(&mut self, name: &str) -> Option<*mut FamilyHandle> {
-        self.get(name)?;
-        self.publish(|by_name| by_name.remove(name)).map(|pointer| pointer.0)
-    }
-
-    fn publish<R>(&mut self, change: impl FnOnce(&mut ByName) -> R) -> R {
-        let mut by_name = ByName::clone(&self.handles.by_name.load());
-        let result = change(&mut by_name);
-        self.handles.by_name.store(Arc::new(by_name));
-        result
+        let handle = self.handles.by_name.remove(name)?.0;
+        self.changes.names.remove(&handle);
+        Some(handle)
     }
 
     /// The family of a handle that was taken out is gone.
     pub fn keep_dropped(&mut self, handle: *mut FamilyHandle) {
-        self.dropped.push_back(FamilyPointer(handle));
-        if self.dropped.len() > MOST_DROPPED
-            && let Some(oldest) = self.dropped.pop_front()
+        let dropped = &mut self.changes.dropped;
+        dropped.push_back(FamilyPointer(handle));
+        if dropped.len() > MOST_DROPPED
+            && let Some(oldest) = dropped.pop_front()
         {
             oldest.free();
         }
@@ -130,9 +131,9 @@ impl FamilyChange<'_> {
 
 impl Drop for FamilyHandles {
     fn drop(&mut self) {
-        self.by_name.load().values().for_each(|handle| handle.free());
-        let dropped = self.dropped.get_mut().unwrap_or_else(PoisonError::into_inner);
-        dropped.iter().for_each(|handle| handle.free());
+        self.by_name.handles().into_iter().for_each(FamilyPointer::free);
+        let changes = self.changes.get_mut().unwrap_or_else(PoisonError::into_inner);
+        changes.dropped.iter().for_each(|handle| handle.free());
     }
 }
 

@@ -14,6 +14,7 @@
 //! | `config`, `ini` | options, their defaults, and their INI form |
 //! | `database`, `families`, `transactions`, `savepoints`, `iterators` | the functions of each handle |
 //! | `family_work` | flushes and compactions of a family |
+//! | `handle_map` | handles by name, which lookups read without a lock |
 //! | `hooks`, `comparators` | callbacks in C |
 //! | `spellings` | which keys are the same key, in an order of the program's |
 //! | `held_spellings` | what a transaction knows of that |
@@ -39,6 +40,7 @@ mod database;
 mod engine_log;
 mod families;
 mod family_work;
+mod handle_map;
 mod held_spellings;
 mod hooks;
 mod ini;
