@@ -14,6 +14,7 @@ use tidesdb_base::checksum;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::{OpenMode, Vfs};
 
+use super::Unsynced;
 use crate::naming;
 
 /// Name under which a new `CURRENT` is written before it takes the old one's place.
@@ -38,12 +39,20 @@ pub fn set_current(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
 /// # Errors
 /// [`Error::Io`].
 pub fn write_next(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<()> {
+    write_next_unsynced(vfs, dir, number)?.sync()
+}
+
+/// As [`write_next`], but leaves the sync to the caller: it comes before [`put_in_force`].
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn write_next_unsynced(vfs: &dyn Vfs, dir: &Path, number: u64) -> Result<Unsynced> {
     let name = naming::FileKind::Manifest(number).name();
     let text = format!("{name} {:016x}\n", checksum::plain(name.as_bytes()));
     write_temporary(vfs, dir, text.as_bytes())
 }
 
-fn write_temporary(vfs: &dyn Vfs, dir: &Path, text: &[u8]) -> Result<()> {
+fn write_temporary(vfs: &dyn Vfs, dir: &Path, text: &[u8]) -> Result<Unsynced> {
     let temporary = dir.join(CURRENT_TEMPORARY);
     match vfs.remove(&temporary) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
@@ -55,7 +64,7 @@ fn write_temporary(vfs: &dyn Vfs, dir: &Path, text: &[u8]) -> Result<()> {
         .open(&temporary, OpenMode::CreateNew)
         .map_err(|e| Error::io("create", &temporary, e))?;
     file.write_all_at(text, 0).map_err(|e| Error::io("write", &temporary, e))?;
-    file.sync_data().map_err(|e| Error::io("sync", &temporary, e))
+    Ok(Unsynced::new(temporary, file))
 }
 
 /// The second half of [`set_current`]: puts in force what [`write_next`] has written.
@@ -76,7 +85,7 @@ pub fn put_in_force(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
 /// # Errors
 /// [`Error::Io`].
 pub fn begin_unfinished(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    write_temporary(vfs, dir, UNFINISHED)?;
+    write_temporary(vfs, dir, UNFINISHED)?.sync()?;
     put_in_force(vfs, dir)
 }
 

@@ -11,11 +11,13 @@ pub mod current;
 pub mod edit;
 pub mod reader;
 mod remains;
+mod unsynced;
 pub mod writer;
 
 pub use edit::{Change, Edit, TableRecord, ValueLogRecord};
 pub use reader::read_manifest;
 pub use remains::{ManifestRemains, RemainingEdit, named_by};
+pub use unsynced::Unsynced;
 pub use writer::ManifestWriter;
 
 /// Bytes in front of the first record: magic, version, number of the file.

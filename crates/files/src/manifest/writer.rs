@@ -10,7 +10,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::{File, FileStamp, OpenMode, Vfs};
 
 use super::edit::Edit;
-use super::{HEADER_BYTES, MAGIC, RECORD_HEADER_BYTES, VERSION};
+use super::{HEADER_BYTES, MAGIC, RECORD_HEADER_BYTES, Unsynced, VERSION};
 use crate::naming;
 
 /// The open manifest file. One thread appends at a time.
@@ -30,6 +30,22 @@ impl ManifestWriter {
     /// [`Error::Io`] when a file operation fails; the file may then be left behind and is removed
     /// by the next open.
     pub fn create(vfs: &dyn Vfs, dir: &Path, number: u64, snapshot: &Edit) -> Result<Self> {
+        let (writer, written) = Self::write_new(vfs, dir, number, snapshot)?;
+        written.sync()?;
+        Ok(writer)
+    }
+
+    /// As [`ManifestWriter::create`], but leaves the sync to the caller. Until that has succeeded
+    /// nothing must be appended, and nothing refer to the manifest.
+    ///
+    /// # Errors
+    /// As [`ManifestWriter::create`].
+    pub fn write_new(
+        vfs: &dyn Vfs,
+        dir: &Path,
+        number: u64,
+        snapshot: &Edit,
+    ) -> Result<(Self, Unsynced)> {
         let path = dir.join(naming::FileKind::Manifest(number).name());
         let file =
             vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io("create", &path, e))?;
@@ -40,8 +56,9 @@ impl ManifestWriter {
         put_u64(&mut header, number);
         file.write_all_at(&header, 0).map_err(|e| Error::io("write", &path, e))?;
         let mut writer = Self { file, path, number, offset: HEADER_BYTES as u64 };
-        writer.append(snapshot)?;
-        Ok(writer)
+        writer.offset = writer.write(std::slice::from_ref(snapshot))?;
+        let unsynced = Unsynced::new(writer.path.clone(), Arc::clone(&writer.file));
+        Ok((writer, unsynced))
     }
 
     /// Goes on behind the last whole record of an existing manifest.
@@ -91,6 +108,14 @@ impl ManifestWriter {
         if edits.is_empty() {
             return Ok(());
         }
+        let end = self.write(edits)?;
+        self.file.sync_data().map_err(|e| Error::io("sync", &self.path, e))?;
+        self.offset = end;
+        Ok(())
+    }
+
+    /// Writes edits behind the last record. Returns where they end.
+    fn write(&self, edits: &[Edit]) -> Result<u64> {
         let mut records = Vec::new();
         for edit in edits {
             let begin = records.len();
@@ -104,9 +129,7 @@ impl ManifestWriter {
         self.file
             .write_all_at(&records, self.offset)
             .map_err(|e| Error::io("write", &self.path, e))?;
-        self.file.sync_data().map_err(|e| Error::io("sync", &self.path, e))?;
-        self.offset += records.len() as u64;
-        Ok(())
+        Ok(self.offset + records.len() as u64)
     }
 }
 

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, ErrorKind, Result};
-use tidesdb_files::manifest::current;
+use tidesdb_files::manifest::{Unsynced, current};
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::Vfs;
 
-use crate::recovery::{self, Inventory, NO_LOG, Replayed};
+use crate::recovery::{self, Inventory, NO_LOG, Recovered, Replayed, Synced, Workers};
 use crate::version::{Catalog, PersistedState, begin_log_with};
 use crate::wal::{LogConfig, NoSegmentAt, Wal};
 
@@ -20,32 +20,23 @@ pub(super) enum Ground {
     OnlyRead,
     /// What was found: a clean close has left it, all of it is on disk, and nothing else is there.
     Found,
-    /// What was found and put on disk.
-    PutOnDisk,
-    /// What was found. There was no space to put it on disk, which this says.
-    NoSpace(Error),
+    /// What was found, which has to be put on disk.
+    NotOnDisk,
 }
 
 impl Ground {
-    /// Puts on disk what was replayed, for an opening for writing.
-    ///
-    /// # Errors
-    /// [`Error::Io`], but for a full disk: writing over what is there needs space where blocks are
-    /// never overwritten, and reading needs none.
-    pub(super) fn prepare(
+    /// What an opening for writing builds on.
+    pub(super) fn of(
         (vfs, dir): (&dyn Vfs, &Path),
         found: Option<&Inventory>,
         replayed: &Replayed,
-    ) -> Result<Self> {
+    ) -> Self {
         let is_closed = |found: &Inventory| found.is_marked && found.state.log_start == NO_LOG;
         let is_at_its_end = replayed.goes_on_at() == replayed.newest;
         let closed = found.filter(|&found| is_closed(found) && is_at_its_end);
-        if closed.is_some_and(|found| !recovery::has_orphans(vfs, dir, found)) {
-            return Ok(Self::Found);
-        }
-        match recovery::make_durable(vfs, &replayed.retained, replayed.synced) {
-            Err(e) if e.kind() == ErrorKind::Full => Ok(Self::NoSpace(e)),
-            other => other.map(|()| Self::PutOnDisk),
+        match closed.is_some_and(|found| !recovery::has_orphans(vfs, dir, found)) {
+            true => Self::Found,
+            false => Self::NotOnDisk,
         }
     }
 
@@ -65,14 +56,16 @@ pub(super) fn start(
     state: PersistedState,
     found: Option<Inventory>,
     replayed: Replayed,
-    ground: Ground,
+    (ground, workers): (Ground, &Workers),
 ) -> Result<(Catalog, Wal)> {
     let (vfs, dir) = (Arc::clone(&config.vfs), config.dir.clone());
     let numbers = Arc::clone(&config.numbers);
     match (found, ground) {
         // Of a directory without CURRENT a log segment would be the remains of a database.
         (None, _) => {
-            start_log(Catalog::create(vfs, &dir, numbers, state)?, config, replayed, (None, true))
+            let sync = |files| sync_beside(&config, &replayed, files, workers).all();
+            let created = Catalog::create(vfs, &dir, numbers, state, sync)?;
+            start_log(created, config, replayed, (None, true))
         }
         (Some(found), Ground::OnlyRead) => {
             let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state);
@@ -84,18 +77,55 @@ pub(super) fn start(
             let place = NoSegmentAt { number: NO_LOG, position, synced: position };
             Ok((catalog, Wal::not_begun(config, place)))
         }
-        (Some(old), Ground::NoSpace(full)) => {
-            let catalog = Catalog::resume(vfs, &dir, numbers, old.manifest, old.state);
+        (Some(old), Ground::NotOnDisk) if replayed.retained.is_empty() => {
+            start_named_log(config, state, old, replayed, workers)
+        }
+        (Some(old), Ground::NotOnDisk) => put_on_disk(config, state, old, replayed, workers),
+    }
+}
+
+/// Puts on disk what was replayed, and a manifest beside it, and starts the log.
+fn put_on_disk(
+    config: LogConfig,
+    state: PersistedState,
+    old: Inventory,
+    replayed: Replayed,
+    workers: &Workers,
+) -> Result<(Catalog, Wal)> {
+    let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
+    let mut on_disk = None;
+    let created = Catalog::create(Arc::clone(&vfs), &config.dir, numbers, state, |files| {
+        let synced = sync_beside(&config, &replayed, files, workers);
+        on_disk = Some(synced.segments.clone());
+        // CRASH: only with the log on disk may the manifest be in force that says where it ends.
+        synced.all()
+    });
+    let on_disk = on_disk.unwrap_or_else(|| recovered(&config, &replayed).sync_alone(workers));
+    match on_disk {
+        // Writing over what is there needs space where blocks are never overwritten, and reading
+        // needs none.
+        Err(full) if full.kind() == ErrorKind::Full => {
+            let numbers = Arc::clone(&config.numbers);
+            let catalog = Catalog::resume(vfs, &config.dir, numbers, old.manifest, old.state);
             start_log(catalog.without_appending(), config, replayed, (Some(full), false))
         }
-        (Some(old), Ground::PutOnDisk) if replayed.retained.is_empty() => {
-            start_named_log(config, state, old, replayed)
-        }
-        (Some(old), Ground::PutOnDisk) => {
-            let created = Catalog::create(vfs, &dir, numbers, state);
-            go_on(config, created, old, replayed)
-        }
+        other => other.and_then(|()| go_on(config, created, old, replayed)),
     }
+}
+
+fn recovered<'a>(config: &'a LogConfig, replayed: &'a Replayed) -> Recovered<'a> {
+    let (segments, synced) = (&*replayed.retained, replayed.synced);
+    Recovered { vfs: &config.vfs, dir: &config.dir, segments, synced }
+}
+
+/// Makes files durable, beside what was replayed, and all names.
+fn sync_beside(
+    config: &LogConfig,
+    replayed: &Replayed,
+    files: Vec<Unsynced>,
+    workers: &Workers,
+) -> Synced {
+    recovered(config, replayed).sync_with(files, workers)
 }
 
 /// Starts a log where none is left, and then a manifest that begins with it: the sync that makes
@@ -105,6 +135,7 @@ fn start_named_log(
     mut state: PersistedState,
     old: Inventory,
     replayed: Replayed,
+    workers: &Workers,
 ) -> Result<(Catalog, Wal)> {
     let position = replayed.goes_on_at();
     // CRASH: nothing refers to the segment until CURRENT names the new manifest. The old one says
@@ -116,7 +147,8 @@ fn start_named_log(
     (state.log_start, state.log_base) = (log.active_segment(), Some(position));
     state.last_sequence = state.last_sequence.max(position);
     let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
-    match Catalog::create(Arc::clone(&vfs), &config.dir, numbers, state) {
+    let sync = |files| sync_beside(&config, &replayed, files, workers).all();
+    match Catalog::create(Arc::clone(&vfs), &config.dir, numbers, state, sync) {
         Ok(catalog) => {
             log.note_names();
             remove_old_manifest(&config, &old);

@@ -109,7 +109,7 @@ fn build(
     let numbers = file_numbers(found.as_ref(), &replayed);
     let ground = match options.read_only {
         true => Ground::OnlyRead,
-        false => Ground::prepare((vfs.as_ref(), path), found.as_ref(), &replayed)?,
+        false => Ground::of((vfs.as_ref(), path), found.as_ref(), &replayed),
     };
     let left = found.as_ref().filter(|_| !ground.is_all_there_is());
     let mut orphans = left.map(|found| Orphans::of(found, &replayed.retained));
@@ -118,7 +118,7 @@ fn build(
     let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
-    let started = beginning::start(config, state, found, replayed, ground);
+    let started = beginning::start(config, state, found, replayed, (ground, &workers));
     let (catalog, log) = make_room(started, vfs.as_ref(), path, &mut orphans)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let orphans = tidy(orphans, &log, options.read_only, (vfs.as_ref(), path))?;

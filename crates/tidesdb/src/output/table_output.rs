@@ -90,7 +90,7 @@ impl Written {
         }
         match self.paths.as_slice() {
             [] => Ok(()),
-            _ => sync_directory(core),
+            _ => core.storage.log.sync_directory(),
         }
     }
 
@@ -263,7 +263,7 @@ impl<'a> TableOutput<'a> {
         self.finish_table()?;
         self.finish_value_log()?;
         if self.place.syncs == Syncs::Each && !self.written.paths.is_empty() {
-            sync_directory(self.core)?;
+            self.core.storage.log.sync_directory()?;
         }
         Ok(std::mem::take(&mut self.written))
     }
@@ -274,11 +274,6 @@ impl Drop for TableOutput<'_> {
         // What was completed is no longer listed.
         remove_all(self.core.env.vfs.as_ref(), &self.written.paths);
     }
-}
-
-fn sync_directory(core: &Core) -> Result<()> {
-    let dir = &core.env.path;
-    core.env.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
 }
 
 /// Removes files that no manifest ever named.

@@ -1,46 +1,136 @@
-//! Making durable what was recovered.
+//! Making durable what was recovered, and what an opening has written.
 
 use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_files::manifest::Unsynced;
 use tidesdb_files::wal::RECORDS_OFFSET;
+use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
+use super::workers::Workers;
 use crate::wal::Retained;
 
 /// Bytes written over themselves at a time.
 const REWRITE_BYTES: usize = 1 << 20;
 
-/// Puts on disk what was recovered: from here on it must not be lost to a power cut, since tables
-/// and newer segments will build on it. What lies in front of `synced` is on disk: its writer had a
-/// sync of it succeed, and none fail before. Of a directory that can't be written nothing will be
-/// built upon.
-///
-/// CRASH: the process that wrote them may have died before it made their names durable. The sync of
-/// the directory that follows does so: no edit is on disk before a new manifest has its name.
-///
-/// # Errors
-/// [`Error::Io`].
-pub(crate) fn make_durable(vfs: &dyn Vfs, retained: &[Retained], synced: u64) -> Result<()> {
-    // No mark covers the header of a segment without records.
-    let may_be_lost = |s: &&Retained| s.end > synced || s.end == s.base;
-    for segment in retained.iter().filter(may_be_lost) {
-        let path = &segment.path;
-        let file = match vfs.open(path, OpenMode::ReadWrite) {
-            Err(e) if is_read_only(&e) => continue,
-            other => other.map_err(|e| Error::io("open", path, e))?,
+/// What an opening makes durable before anything is built upon it. No part has to come before
+/// another: each is about bytes, or about names, that are there already.
+enum Part {
+    /// What was recovered of a segment.
+    Segment(Retained),
+    /// A file that nothing refers to yet.
+    File(Unsynced),
+    /// The names of all of them.
+    Names,
+}
+
+/// What came of it: for the segments, and for the rest.
+#[must_use]
+pub(crate) struct Synced {
+    pub segments: Result<()>,
+    others: Result<()>,
+}
+
+impl Synced {
+    /// The first failure, that of a segment before others.
+    pub(crate) fn all(self) -> Result<()> {
+        self.segments.and(self.others)
+    }
+}
+
+/// What is made durable together with what was recovered.
+pub(crate) struct Recovered<'a> {
+    pub vfs: &'a Arc<dyn Vfs>,
+    pub dir: &'a Path,
+    pub segments: &'a [Retained],
+    /// What lies in front of it is on disk: its writer had a sync of it succeed, and none fail
+    /// before.
+    pub synced: u64,
+}
+
+impl Recovered<'_> {
+    /// Puts on disk what was recovered: from here on it must not be lost to a power cut, since
+    /// tables and newer segments will build on it. Beside that, files, and all names. Of a
+    /// directory that can't be written nothing will be built upon.
+    ///
+    /// A sync mostly waits for the disk, so all of them wait together, as far as there are threads.
+    ///
+    /// CRASH: the process that wrote the segments may have died before it made their names durable.
+    /// The sync of the directory does so: no edit is on disk before a new manifest is in force.
+    pub(crate) fn sync_with(&self, files: Vec<Unsynced>, workers: &Workers) -> Synced {
+        let mut parts: Vec<_> = self.unsynced().cloned().map(Part::Segment).collect();
+        parts.extend(files.into_iter().map(Part::File));
+        parts.push(Part::Names);
+        self.sync(parts, workers)
+    }
+
+    /// As [`Recovered::sync_with`], of the segments alone.
+    pub(crate) fn sync_alone(&self, workers: &Workers) -> Result<()> {
+        self.sync(self.unsynced().cloned().map(Part::Segment).collect(), workers).segments
+    }
+
+    fn unsynced(&self) -> impl Iterator<Item = &Retained> {
+        // No mark covers the header of a segment without records.
+        self.segments.iter().filter(|s| s.end > self.synced || s.end == s.base)
+    }
+
+    fn sync(&self, parts: Vec<Part>, workers: &Workers) -> Synced {
+        let (vfs, dir, synced) = (Arc::clone(self.vfs), self.dir.to_path_buf(), self.synced);
+        let (count, failures) = (parts.len(), Arc::new(Mutex::new(Failures::default())));
+        let noted = Arc::clone(&failures);
+        let sync = move |at: usize| {
+            let Some(part) = parts.get(at) else { return };
+            let outcome = match part {
+                Part::Segment(segment) => make_durable(vfs.as_ref(), segment, synced),
+                Part::File(file) => file.sync(),
+                Part::Names => vfs.sync_dir(&dir).map_err(|e| Error::io("sync", &dir, e)),
+            };
+            if let Err(failure) = outcome {
+                let of_segment = matches!(part, Part::Segment(_));
+                lock(&noted).note(of_segment, failure);
+            }
         };
-        let until = segment.file_bytes.min(RECORDS_OFFSET + (segment.end - segment.base));
-        // The header of a segment of which anything is synced was synced with it.
-        let from = synced.checked_sub(segment.base).filter(|&records| records > 0);
-        let from = from.map_or(0, |records| RECORDS_OFFSET + records).min(until);
-        let rewritten = rewrite(file.as_ref(), from, until).and_then(|()| file.sync_data());
-        match rewritten {
-            Err(e) if is_read_only(&e) => {}
-            other => other.map_err(|e| Error::io("sync", path, e))?,
+        let ended = workers.run(count, sync, || ());
+        let Failures { segments, others } = std::mem::take(&mut *lock(&failures));
+        Synced {
+            segments: segments.map_or(Ok(()), Err).and(ended),
+            others: others.map_or(Ok(()), Err),
         }
     }
-    Ok(())
+}
+
+/// The first failure of each kind.
+#[derive(Default)]
+struct Failures {
+    segments: Option<Error>,
+    others: Option<Error>,
+}
+
+impl Failures {
+    fn note(&mut self, of_segment: bool, failure: Error) {
+        let first = if of_segment { &mut self.segments } else { &mut self.others };
+        first.get_or_insert(failure);
+    }
+}
+
+fn make_durable(vfs: &dyn Vfs, segment: &Retained, synced: u64) -> Result<()> {
+    let path = &segment.path;
+    let file = match vfs.open(path, OpenMode::ReadWrite) {
+        Err(e) if is_read_only(&e) => return Ok(()),
+        other => other.map_err(|e| Error::io("open", path, e))?,
+    };
+    let until = segment.file_bytes.min(RECORDS_OFFSET + (segment.end - segment.base));
+    // The header of a segment of which anything is synced was synced with it.
+    let from = synced.checked_sub(segment.base).filter(|&records| records > 0);
+    let from = from.map_or(0, |records| RECORDS_OFFSET + records).min(until);
+    let rewritten = rewrite(file.as_ref(), from, until).and_then(|()| file.sync_data());
+    match rewritten {
+        Err(e) if is_read_only(&e) => Ok(()),
+        other => other.map_err(|e| Error::io("sync", path, e)),
+    }
 }
 
 fn is_read_only(error: &io::Error) -> bool {

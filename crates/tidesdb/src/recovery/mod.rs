@@ -19,7 +19,7 @@ mod tests;
 mod torn_manifest;
 mod workers;
 
-pub(crate) use self::durable::make_durable;
+pub(crate) use self::durable::{Recovered, Synced};
 pub(crate) use self::inventory::{Inventory, take_inventory};
 pub(crate) use self::log_end::LeftOut;
 pub(crate) use self::orphans::{Orphans, has_orphans, remove_interrupted_creation};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::file_numbers::FileNumbers;
-use tidesdb_files::manifest::{Change, Edit, ManifestWriter, closed, current};
+use tidesdb_files::manifest::{Change, Edit, ManifestWriter, Unsynced, closed, current};
 use tidesdb_files::naming;
 use tidesdb_sys::vfs::Vfs;
 
@@ -100,19 +100,21 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// Starts a new manifest that restates `state` and makes it the one in force.
+    /// Starts a new manifest that restates `state` and makes it the one in force. `sync` makes
+    /// files durable, and after their creation the directory, in whatever order.
     ///
     /// # Errors
-    /// [`Error::Io`] when a file operation fails.
+    /// [`Error::Io`] when a file operation fails; that of `sync`.
     pub(crate) fn create(
         vfs: Arc<dyn Vfs>,
         dir: &Path,
         numbers: Arc<FileNumbers>,
         mut state: PersistedState,
+        sync: impl FnOnce(Vec<Unsynced>) -> Result<()>,
     ) -> Result<Self> {
         let number = numbers.next();
         state.next_file = state.next_file.max(numbers.peek());
-        let writer = Self::new_manifest(vfs.as_ref(), dir, number, &state)?;
+        let writer = Self::new_manifest(vfs.as_ref(), dir, number, &state, sync)?;
         Ok(Self::resume(vfs, dir, numbers, writer, state))
     }
 
@@ -173,14 +175,18 @@ impl Catalog {
         dir: &Path,
         number: u64,
         state: &PersistedState,
+        sync: impl FnOnce(Vec<Unsynced>) -> Result<()>,
     ) -> Result<ManifestWriter> {
-        let made = ManifestWriter::create(vfs, dir, number, &state.restate()).and_then(|writer| {
-            // The name must be durable before CURRENT points at it.
-            vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
-            current::set_current(vfs, dir, number)?;
+        let make = || {
+            let (writer, manifest) = ManifestWriter::write_new(vfs, dir, number, &state.restate())?;
+            let next = current::write_next_unsynced(vfs, dir, number)?;
+            // CRASH: until CURRENT is replaced nothing refers to either file, so any part of them
+            // may be on disk. Then content and name of the manifest must be.
+            sync(vec![manifest, next])?;
+            current::put_in_force(vfs, dir)?;
             Ok(writer)
-        });
-        made.inspect_err(|_| {
+        };
+        make().inspect_err(|_| {
             // A full disk is tried again and again, and what each try leaves would fill it further.
             if current::read_current(vfs, dir).is_ok_and(|current| current != Some(number)) {
                 let _ = vfs.remove(&dir.join(naming::FileKind::Manifest(number).name()));
@@ -353,7 +359,8 @@ impl Catalog {
         self.beside.call_off();
         let old = self.path_of(self.writer.number());
         state.next_file = state.next_file.max(self.numbers.peek());
-        let writer = Self::new_manifest(self.vfs.as_ref(), &self.dir, number, &state)?;
+        let sync = |files| sync_in_turn(self.vfs.as_ref(), &self.dir, files);
+        let writer = Self::new_manifest(self.vfs.as_ref(), &self.dir, number, &state, sync)?;
         self.restated_bytes = writer.bytes();
         self.writer = writer;
         self.state = state;
@@ -368,6 +375,12 @@ impl Catalog {
         let _ = self.vfs.remove(&old);
         Ok(())
     }
+}
+
+/// Syncs files, and then the directory, one after the other.
+pub(super) fn sync_in_turn(vfs: &dyn Vfs, dir: &Path, files: Vec<Unsynced>) -> Result<()> {
+    files.iter().try_for_each(Unsynced::sync)?;
+    vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))
 }
 
 fn does_not_apply() -> Error {

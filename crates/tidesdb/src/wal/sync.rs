@@ -128,6 +128,15 @@ impl Wal {
         if self.named.load(Ordering::Acquire) >= created {
             return Ok(());
         }
+        self.sync_directory()
+    }
+
+    /// Makes all names in the directory durable: those of segments need no other sync then.
+    ///
+    /// # Errors
+    /// As [`Wal::sync_names`].
+    pub(crate) fn sync_directory(&self) -> Result<()> {
+        let created = lock(&self.files).created;
         let dir = &self.config.dir;
         self.config.vfs.sync_dir(dir).map_err(|e| Error::io("sync", dir, e))?;
         // ORDERING: release; a thread that skips the sync relies on this one having been done.

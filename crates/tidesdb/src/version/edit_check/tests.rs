@@ -11,7 +11,7 @@ use tidesdb_sim::SimVfs;
 use tidesdb_sys::vfs::Vfs;
 
 use super::*;
-use crate::version::catalog::{Catalog, Outcome};
+use crate::version::catalog::{Catalog, Outcome, sync_in_turn};
 
 fn create(family: u32) -> Change {
     Change::CreateFamily { family, name: format!("family {family}"), options: String::new() }
@@ -76,7 +76,8 @@ fn an_edit_that_contradicts_the_state_is_refused_before_a_byte_is_written() {
     sim.create_dir(dir).unwrap();
     let numbers = Arc::new(FileNumbers::starting_at(100));
     let vfs = Arc::clone(&sim) as Arc<dyn Vfs>;
-    let mut catalog = Catalog::create(vfs, dir, numbers, PersistedState::default()).unwrap();
+    let sync = |files| sync_in_turn(sim.as_ref(), dir, files);
+    let mut catalog = Catalog::create(vfs, dir, numbers, PersistedState::default(), sync).unwrap();
     let (family, kept) = tombstone(1, 5);
     let kept = Change::AddRangeTombstone { family, tombstone: kept };
     catalog.commit(vec![create(1), table(1, 10), value_log(1, 20), kept]).unwrap();

@@ -11,6 +11,7 @@ use tidesdb_sim::{CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, SimV
 use tidesdb_sys::vfs::{OpenMode, RealVfs};
 
 use super::*;
+use crate::version::catalog::sync_in_turn;
 
 type Tables = BTreeSet<u64>;
 
@@ -43,7 +44,9 @@ impl Fixture {
     /// A catalog of so many tables, which counts as long at once.
     fn new(vfs: Arc<dyn Vfs>, dir: &Path, tables: u64) -> Self {
         let numbers = Arc::new(FileNumbers::starting_at(1));
-        let mut catalog = Catalog::create(vfs, dir, numbers, PersistedState::default()).unwrap();
+        let (synced, state) = (Arc::clone(&vfs), PersistedState::default());
+        let sync = |files| sync_in_turn(synced.as_ref(), dir, files);
+        let mut catalog = Catalog::create(vfs, dir, numbers, state, sync).unwrap();
         let (name, options) = (String::from("load"), String::new());
         let mut changes = vec![Change::CreateFamily { family: 1, name, options }];
         let added: Tables = (0..tables).map(|_| catalog.numbers.next()).collect();
