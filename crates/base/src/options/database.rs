@@ -25,7 +25,7 @@ const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
 pub struct DbOptions {
     /// Create the database when the directory is empty or absent. Default `true`.
     pub create_if_missing: bool,
-    /// Open without writing anything; writes answer `OpenedReadOnly`. Any number of readers may
+    /// Open without writing anything; writes return `OpenedReadOnly`. Any number of readers may
     /// have a database open, but none beside a writer. Default `false`.
     pub read_only: bool,
     /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
@@ -67,7 +67,7 @@ pub struct DbOptions {
     /// likewise a caller that asks for a compaction and waits for another to end. 0 means no limit.
     /// Default 60,000.
     pub stall_timeout_ms: u64,
-    /// Of the gets, commits, seeks and steps of scans one in so many is timed for the histograms of
+    /// One in this many gets, commits, seeks and scan steps is timed for the histograms of
     /// latencies; 1 for all, 0 for none. Flushes, compactions, syncs and openings are always timed.
     /// Timing one operation takes two readings of the clock, some 50 ns; with one in 64 the cost is
     /// about that of a counter. Default 0.

@@ -70,22 +70,23 @@ pub struct FamilyOptions {
     pub bloom_fpr: f64,
     /// How filters are made. Default [`FilterKind::Bloom`].
     pub filter_kind: FilterKind,
-    /// With more than 0, each table has a filter of the first so many bytes of its keys, besides
-    /// that of its keys: a scan whose bounds lie within one such prefix leaves tables out that do
+    /// When greater than 0, each table also has a filter on the first `prefix_bytes` bytes of its
+    /// keys: a scan whose bounds lie within one such prefix leaves tables out that do
     /// not hold it. Results are the same; the filter takes its space for each different prefix.
     /// Default 0.
     pub prefix_bytes: usize,
     /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
     /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
     pub l0_queue_stall_threshold: usize,
-    /// How many sorted runs there should be: twice as many of one size are compacted, four times as
-    /// many of the larger sizes while the family is not read. Writers are slowed from twice as many
+    /// Target number of sorted runs. Twice this many runs of one size are compacted (four times for
+    /// larger sizes while the family is not read). Writers are slowed from twice as many
     /// of the first level on, or eight times as many in all. Default 4.
     pub l1_file_count_trigger: usize,
     /// How many times as large as all newer runs together a run must be to be spared when a family
     /// at rest is compacted for its readers. Default 10.
     pub level_size_ratio: usize,
-    /// Versions on disk per live key, estimated. Compactions collect the garbage, whatever the
+    /// Upper target for versions on disk per live key, estimated. At 1.5, up to a third of the stored
+    /// versions may be garbage. Compactions collect the garbage, whatever the
     /// number of runs, from two thirds of what this allows of it. From there on writers are slowed
     /// down, most when there is all of it; they are never stopped. Garbage below 1/8 of a write
     /// buffer causes no slowdown; below 1/2, never the largest one. What a snapshot still sees does

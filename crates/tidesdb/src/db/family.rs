@@ -51,11 +51,12 @@ impl Family {
     /// process; whether it survives a power cut is a matter of the sync mode.
     ///
     /// # Errors
-    /// `Invalid` for an empty key or sizes over the limits, `Full`, `Io`, `ReadOnly`, `Closed`:
-    /// nothing was written then, and no reader sees or ever saw it. `Doubtful`, only where the sync
-    /// mode or the options ask for a sync: the value is visible and stays so, but a power cut may
-    /// take it. A sync that fails is no error by itself: the call waits for the repair of the log,
-    /// which makes the value durable by other means, and only if that fails too it is in doubt.
+    /// `Invalid` for an empty key or sizes over the limits, `Full`, `Io`, `ReadOnly`, `Closed`,
+    /// `Forked`; `Stalled` when no flush makes progress for `stall_timeout_ms`, and the call may be
+    /// repeated. Nothing was written then, and no reader sees or ever saw it. `Doubtful`, only where
+    /// the sync mode or the options ask for a sync: the value is visible and stays so, but a power
+    /// cut may take it. A sync that fails is no error by itself: the call waits for the repair of
+    /// the log, which makes the value durable by other means, and fails only if that fails too.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.core().write_one(
@@ -202,7 +203,8 @@ impl Family {
         Ok(self.get_with(key.as_ref(), |value| out.extend_from_slice(value))?.is_some())
     }
 
-    /// Calls `read` with the value of a key, borrowed from the memtable or the block cache.
+    /// Calls `read` with the value of a key, borrowed from the memtable or the block cache. A value
+    /// that lies in a value log is read, and decompressed, into a buffer that the thread keeps.
     ///
     /// # Errors
     /// As [`Family::get`].

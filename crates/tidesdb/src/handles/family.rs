@@ -1,4 +1,4 @@
-//! The handle of a column family. What users do with it is in `db/family.rs`.
+//! The handle of a column family. What users do with it is in `db/family.rs` and `db/family/`.
 
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@ use super::{KeyCounts, TableFile};
 pub(crate) struct Run {
     /// Level, 1 being the newest on disk.
     pub level: u32,
-    /// Age within the level; a higher number is newer.
+    /// Age; a higher number is newer, whatever the levels.
     pub id: u64,
     /// The tables in key order.
     pub tables: Vec<Arc<TableFile>>,
