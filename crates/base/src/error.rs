@@ -145,7 +145,8 @@ pub enum Error {
     SavepointNotFound(String),
     /// Background work is paused, and the call depends on it.
     Paused,
-    /// Compactions were cancelled; this one was given up without effect.
+    /// Compactions were stopped until the database is opened again; this one was not done, or given
+    /// up without effect.
     Cancelled,
     /// A writer, a flush or a compaction waited for background work that got nowhere for
     /// `stall_timeout_ms`, or that took longer than a caller would wait.

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidesdb::{
-    Components, Compression, Db, DbOptions, ErrorKind, Event, EventListener, Family, FamilyOptions,
-    MemoryLevel, RuntimeOptions, ScanOptions, StallReason, SyncMode,
+    Components, Compression, Db, DbOptions, Error, ErrorKind, Event, EventListener, Family,
+    FamilyOptions, MemoryLevel, RuntimeOptions, ScanOptions, StallReason, SyncMode,
 };
 use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 use tidesdb_sys::clock::Clock;

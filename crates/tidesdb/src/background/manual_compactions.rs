@@ -37,8 +37,8 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Stalled`] when the compactions under way get nowhere, or take longer than `wait`,
-    /// [`Error::Closed`], [`Error::Paused`]; why the compaction failed.
-    fn compact_chosen(
+    /// [`Error::Closed`], [`Error::Paused`], [`Error::Cancelled`]; why the compaction failed.
+    pub(super) fn compact_chosen(
         &self,
         family: &Arc<FamilyState>,
         wait: WaitLimit,
@@ -56,9 +56,7 @@ impl Core {
             }
             if let Some((plan, _claim)) = merge {
                 // Not held meanwhile: what the compaction has used up has to leave the disk.
-                let result =
-                    self.compact_runs(family, version, plan, &KeySpan::default(), u64::MAX);
-                unless_cancelled(result)?;
+                self.compact_runs(family, version, plan, &KeySpan::default(), u64::MAX)?;
             }
             check(&family.current_version())
         });
@@ -118,16 +116,14 @@ impl Core {
     /// Flushes the family and merges all of its tables into one run.
     ///
     /// # Errors
-    /// Why that failed.
+    /// Why that failed; [`Error::Cancelled`] once compactions were stopped.
     pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         if let Some(closed) = self.close_direct_file(family) {
             self.list_closed_file(family, closed);
         }
         self.flush_family(family)?;
         family.settle_value_logs();
-        if self.work.control.compactions_are_cancelled() {
-            return Ok(());
-        }
+        self.check_compactions_run()?;
         let choose = |version: &Arc<Version>| {
             let settled = version.runs.len() == 1
                 && version.range_tombstones.is_empty()
@@ -149,6 +145,12 @@ impl Core {
         Ok(())
     }
 
+    /// A caller must not take what was not compacted for compacted.
+    fn check_compactions_run(&self) -> Result<()> {
+        let cancelled = self.work.control.compactions_are_cancelled();
+        if cancelled { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
     /// Whether a compaction of nothing else would leave the table as it is. One that can't be read
     /// is for the compaction to report.
     fn is_settled(&self, table: &Arc<TableFile>) -> bool {
@@ -160,7 +162,7 @@ impl Core {
     /// `start` on and before `end`.
     ///
     /// # Errors
-    /// Why that failed.
+    /// As [`Core::compact_family`].
     pub(crate) fn compact_family_range(
         &self,
         family: &Arc<FamilyState>,
@@ -168,9 +170,7 @@ impl Core {
         wait: WaitLimit,
     ) -> Result<()> {
         self.flush_family(family)?;
-        if self.work.control.compactions_are_cancelled() {
-            return Ok(());
-        }
+        self.check_compactions_run()?;
         let choose = |version: &Arc<Version>| {
             let last = version.runs.iter().rposition(|run| run.overlaps(start, end))?;
             let settled = last == 0
@@ -188,12 +188,4 @@ impl Core {
 /// not only by the compaction that met the damage.
 fn left_out<'a>(mut tables: impl Iterator<Item = &'a Arc<TableFile>>) -> Result<()> {
     tables.find_map(|table| table.damage().cloned()).map_or(Ok(()), Err)
-}
-
-/// A compaction that was cancelled has changed nothing, which is the error that the caller got.
-fn unless_cancelled(result: Result<()>) -> Result<()> {
-    match result {
-        Err(Error::Cancelled) => Ok(()),
-        other => other,
-    }
 }

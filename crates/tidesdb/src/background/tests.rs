@@ -10,9 +10,12 @@ use tidesdb_files::sstable::KeySketch;
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 use tidesdb_sys::vfs::Vfs;
 
-use crate::compaction::plan::Activity;
+use super::manual_compactions::WaitLimit;
+use crate::compaction::plan::{self, Activity};
+use crate::compaction::state::summarize;
 use crate::db::{Components, Db};
 use crate::handles::Family;
+use crate::version::{LivenessRules, Version};
 
 fn open() -> Db {
     open_stepped().0
@@ -53,6 +56,23 @@ fn merges_make_way_for_one_that_a_caller_waits_for() {
     core.run_compactions(state, Activity::RESTING, u64::MAX);
     assert_eq!(runs(), 1);
     assert_eq!(family.get(b"key").unwrap(), Some(vec![2]));
+}
+
+/// A compaction that was stopped on its way was reported to its caller as done.
+#[test]
+fn a_caller_is_told_that_its_compaction_was_given_up() {
+    let db = open();
+    let family = with_runs(&db, 2);
+    let (core, state) = (db.core(), family.state());
+    let stopped_on_the_way = |version: &Arc<Version>| {
+        core.work.control.cancel_compactions();
+        let runs = summarize(version, &state.options.load(), LivenessRules::default());
+        plan::compact_newest(&runs, runs.len())
+    };
+    let wait = WaitLimit::WhileTheyGetOn;
+    let result = core.compact_chosen(state, wait, stopped_on_the_way, |_| Ok(()));
+    assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+    assert_eq!(state.current_version().runs.len(), 2);
 }
 
 /// A compaction that failed while a caller waited for a flush made the flush fail, and one that

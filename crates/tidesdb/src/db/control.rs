@@ -102,7 +102,7 @@ impl Core {
         }
     }
 
-    /// Flushes and compactions a family, and waits until no more of that is queued.
+    /// Flushes and compacts a family, and waits until no more of that is queued.
     ///
     /// # Errors
     /// Why it failed; [`Error::Stalled`] when it gets nowhere.

@@ -261,8 +261,9 @@ impl Family {
     /// # Errors
     /// Why the flush or the compaction failed; of kind `Stalled` when the flush, or a compaction
     /// under way that is waited for, got nowhere for `stall_timeout_ms`. Of kind `Corrupt`, each
-    /// time, when a table can't be read; what lies above it is compacted all the same. Nothing is
-    /// lost then.
+    /// time, when a table can't be read; what lies above it is compacted all the same. Of kind
+    /// `Closed` also after [`crate::Db::cancel_compactions`]: what was in memory is in tables then.
+    /// Nothing is lost in any case.
     pub fn compact(&self) -> Result<()> {
         self.core().compact_family(&self.state)
     }

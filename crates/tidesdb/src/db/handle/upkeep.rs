@@ -20,7 +20,8 @@ impl Db {
     /// Compacts each family into one sorted run, and waits for it.
     ///
     /// # Errors
-    /// Why a flush or a compaction failed; nothing is lost then.
+    /// Why a flush or a compaction failed; nothing is lost then. `Closed` also after
+    /// [`Db::cancel_compactions`].
     pub fn compact(&self) -> Result<()> {
         self.core().each_family(Core::compact_family)
     }
@@ -60,8 +61,9 @@ impl Db {
     }
 
     /// Gives up all compactions that run, without effect, and starts no more until the database is
-    /// opened again: later calls of [`Db::compact`] only flush. Flushes, reads and writes go on.
-    /// Returns when no compaction runs any more.
+    /// opened again: calls that ask for some return [`Error::Cancelled`], of kind `Closed`, also
+    /// those that are under way. Flushes, reads and writes go on. Returns when no compaction runs any
+    /// more.
     ///
     /// # Errors
     /// `Closed`; `Stalled` when a compaction has not ended within 30 seconds.
