@@ -33,8 +33,14 @@ pub enum ErrorKind {
     Io,
     /// Stored bytes are damaged.
     Corrupt,
-    /// The database refuses writes; reads still work.
+    /// The database was opened for reading only.
     ReadOnly,
+    /// A write of the log failed. The database repairs the log in the background, and commits are
+    /// refused until that has worked: the call had no effect and may be repeated. Reads still work.
+    LogFailed,
+    /// A background job panicked. Writes are refused until the database is opened again; reads
+    /// still work. Please report it.
+    Broken,
     /// The database or the column family is closed or dropped.
     Closed,
     /// The handle is of the process that this one was forked from, and does nothing here.
@@ -44,11 +50,14 @@ pub enum ErrorKind {
     /// Background work that the call depends on makes no progress; the call had no effect and may
     /// be repeated.
     Stalled,
-    /// The disk leaves it open what an opening would find. A commit is visible to readers, and a
-    /// power cut may take it; of all errors of a commit this is the only one after which the commit
-    /// has an effect. A change of column families has no effect as long as the database is open,
-    /// and an opening may find it ([`Error::InDoubt`]).
-    Doubtful,
+    /// A commit is visible to readers, and a power cut may take it; of all errors of a commit this
+    /// is the only one after which the commit has an effect. Do not repeat it: `Db::sync_log`
+    /// returns when it is durable.
+    NotDurable,
+    /// A change of column families has no effect as long as the database is open, and an opening
+    /// after a crash may find it. Repeat it, or make another change: the next one that works makes
+    /// certain.
+    ChangeUncertain,
     /// The engine broke one of its own rules; please report it.
     Internal,
 }
@@ -118,8 +127,11 @@ pub enum Error {
         /// What was expected and what was found.
         detail: String,
     },
-    /// Writes are refused since an earlier failure, which is given.
-    ReadOnly(Arc<Error>),
+    /// The log could not be written or synced, as the cause says. Commits are refused until the
+    /// repair in the background has worked.
+    LogFailed(Arc<Error>),
+    /// A background job panicked. Writes are refused until the database is opened again.
+    Broken(Arc<Error>),
     /// The database was opened for reading only.
     OpenedReadOnly,
     /// The database is closed.
@@ -162,12 +174,12 @@ pub enum Error {
     /// What was to be made durable is visible, and stays so, but the sync of the log failed, as the
     /// cause says, and so did the repair of the log. It becomes durable with the next repair that
     /// works, which the next commit or flush has tried; until then a power cut may take it.
-    Doubtful(Arc<Error>),
+    NotDurable(Arc<Error>),
     /// A change of column families failed, as the cause says, and has no effect as long as the
     /// database is open. But it may be on the disk, and an opening after a crash may find it, until
     /// another change of the set of files works: each tries to replace the manifest first. To make
     /// certain, repeat the change, or make another one.
-    InDoubt(Arc<Error>),
+    ChangeUncertain(Arc<Error>),
     /// The engine broke one of its own rules.
     Internal(String),
 }
@@ -223,12 +235,15 @@ impl Error {
             },
             Self::OutOfMemory(_) => ErrorKind::Full,
             Self::Corruption { .. } => ErrorKind::Corrupt,
-            Self::ReadOnly(_) | Self::OpenedReadOnly => ErrorKind::ReadOnly,
+            Self::OpenedReadOnly => ErrorKind::ReadOnly,
+            Self::LogFailed(_) => ErrorKind::LogFailed,
+            Self::Broken(_) => ErrorKind::Broken,
             Self::Closed | Self::FamilyDropped(_) => ErrorKind::Closed,
             Self::Forked => ErrorKind::Forked,
             Self::Stalled { .. } | Self::Paused | Self::CalledBack => ErrorKind::Stalled,
             Self::Cancelled => ErrorKind::Closed,
-            Self::Doubtful(_) | Self::InDoubt(_) => ErrorKind::Doubtful,
+            Self::NotDurable(_) => ErrorKind::NotDurable,
+            Self::ChangeUncertain(_) => ErrorKind::ChangeUncertain,
             Self::Internal(_) => ErrorKind::Internal,
         }
     }
@@ -238,7 +253,7 @@ impl Error {
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         match self {
-            Self::InDoubt(cause) => cause.is_disk_full(),
+            Self::ChangeUncertain(cause) => cause.is_disk_full(),
             other => other.kind() == ErrorKind::Full && !matches!(other, Self::OutOfMemory(_)),
         }
     }
@@ -281,7 +296,12 @@ impl fmt::Display for Error {
             Self::Corruption { file, offset, detail } => {
                 write!(f, "{} is damaged at offset {offset}: {detail}", file.display())
             }
-            Self::ReadOnly(cause) => write!(f, "writes are refused since this failure: {cause}"),
+            Self::LogFailed(cause) => {
+                write!(f, "writes are refused until the log is repaired: {cause}")
+            }
+            Self::Broken(cause) => {
+                write!(f, "writes are refused until the database is opened again: {cause}")
+            }
             Self::OpenedReadOnly => f.write_str("the database was opened for reading only"),
             Self::Closed => f.write_str("the database is closed"),
             Self::Forked => {
@@ -304,10 +324,10 @@ impl fmt::Display for Error {
             Self::Stalled { reason, milliseconds } => {
                 write!(f, "stalled ({reason}): background work got nowhere for {milliseconds} ms")
             }
-            Self::Doubtful(cause) => {
+            Self::NotDurable(cause) => {
                 write!(f, "the commit is visible, but may not survive a power cut: {cause}")
             }
-            Self::InDoubt(cause) => {
+            Self::ChangeUncertain(cause) => {
                 write!(f, "the change has no effect now, but may have one after a crash: {cause}")
             }
             Self::Internal(text) => write!(f, "internal error, please report it: {text}"),
@@ -319,9 +339,10 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source.as_ref()),
-            Self::ReadOnly(cause) | Self::Doubtful(cause) | Self::InDoubt(cause) => {
-                Some(cause.as_ref())
-            }
+            Self::LogFailed(cause)
+            | Self::Broken(cause)
+            | Self::NotDurable(cause)
+            | Self::ChangeUncertain(cause) => Some(cause.as_ref()),
             _ => None,
         }
     }
@@ -339,6 +360,21 @@ mod tests {
         assert_eq!(other.kind(), ErrorKind::Io);
         let carried = Error::io("read", "a", io::Error::other(Error::Closed));
         assert_eq!(carried.kind(), ErrorKind::Closed);
+    }
+
+    #[test]
+    fn what_has_different_advice_is_of_different_kinds() {
+        let cause = || Arc::new(Error::io("sync", "a", io::Error::other("boom")));
+        let of = [
+            (Error::OpenedReadOnly, ErrorKind::ReadOnly),
+            (Error::LogFailed(cause()), ErrorKind::LogFailed),
+            (Error::Broken(cause()), ErrorKind::Broken),
+            (Error::NotDurable(cause()), ErrorKind::NotDurable),
+            (Error::ChangeUncertain(cause()), ErrorKind::ChangeUncertain),
+        ];
+        for (error, kind) in of {
+            assert_eq!(error.kind(), kind, "{error}");
+        }
     }
 
     #[test]

@@ -28,8 +28,6 @@ pub fn of(error: &Error) -> c_int {
         // Something is there, in a format that is not known.
         Error::NotADatabase { .. } => return CORRUPTION,
         Error::FamilyDropped(_) => return NOT_FOUND,
-        // The disk failed, and writes go on once it works. Read-only are replicas.
-        Error::ReadOnly(_) => return IO,
         _ => {}
     }
     match error.kind() {

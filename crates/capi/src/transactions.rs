@@ -24,7 +24,7 @@ const LEAST_ENTRY_LIMIT: u64 = 1 << 20;
 enum State {
     Active,
     /// As `Active`, after a commit whose operations are visible and could not be made durable.
-    Doubtful,
+    NotDurable,
     Committed,
     RolledBack,
     /// Given up after such a commit, whose operations stay.
@@ -47,7 +47,7 @@ pub struct TransactionHandle {
 
 impl TransactionHandle {
     fn is_active(&self) -> bool {
-        matches!(self.state, State::Active | State::Doubtful)
+        matches!(self.state, State::Active | State::NotDurable)
     }
 
     /// Whether a key and a value, or a key that is deleted, of so many bytes may be written.
@@ -384,8 +384,8 @@ pub unsafe extern "C" fn tidesdb_txn_contains(
 impl TransactionHandle {
     #[cold]
     fn commit_failed(&mut self, error: Error) -> Failure {
-        if matches!(error, Error::Doubtful(_)) {
-            self.state = State::Doubtful;
+        if matches!(error, Error::NotDurable(_)) {
+            self.state = State::NotDurable;
         }
         let is_full = error.kind() == ErrorKind::Full && !matches!(error, Error::OutOfMemory(_));
         let failure = Failure::from(error);
@@ -430,7 +430,7 @@ pub unsafe extern "C" fn tidesdb_txn_rollback(txn: *mut TransactionHandle) -> c_
                 Ok(())
             }
             // What is visible can't be taken back: success would say that it was.
-            State::Doubtful => {
+            State::NotDurable => {
                 handle.transaction.rollback()?;
                 handle.end(State::GivenUp);
                 refuse(codes::IO)

@@ -146,7 +146,9 @@ impl From<tidesdb::Error> for Failure {
             ErrorKind::Corrupt => {
                 "`tidesdb verify --db DIR` lists all that is damaged, `tidesdb salvage` reads what is left"
             }
-            ErrorKind::ReadOnly => "read the cause above; reading commands still work",
+            ErrorKind::LogFailed => "once the disk works, run the command again",
+            ErrorKind::ChangeUncertain => "once the disk works, run the command again",
+            ErrorKind::Broken => "run the command again, and please report this",
             _ => return Self::new(error.to_string()),
         };
         Self::new(error.to_string()).hint(hint)

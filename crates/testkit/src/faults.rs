@@ -161,7 +161,13 @@ impl Faults {
                 return Ok(());
             }
         }
-        let kinds = [ErrorKind::Io, ErrorKind::Full, ErrorKind::ReadOnly, ErrorKind::Doubtful];
+        let kinds = [
+            ErrorKind::Io,
+            ErrorKind::Full,
+            ErrorKind::LogFailed,
+            ErrorKind::NotDurable,
+            ErrorKind::ChangeUncertain,
+        ];
         let explained = kinds.contains(&error.kind());
         let fault = *locked(&self.ordered);
         let allowed = fault.is_some() || *locked(&self.repairing);

@@ -125,8 +125,8 @@ fn commit_until_refused(db: &Db, thread: u64, start: &Barrier) -> Outcome {
     outcome
 }
 
-/// Doubtful commits are visible as long as the database is open, and after a kill. What a power cut
-/// leaves of them is asked by [`check_power_cuts`].
+/// Commits that are not durable are visible as long as the database is open, and after a kill. What
+/// a power cut leaves of them is asked by [`check_power_cuts`].
 fn check(db: &Db, outcomes: &[Outcome], when: &str) {
     let families = families(db);
     let expect = |n: u64, into: [bool; 2], there: bool| {
@@ -139,14 +139,14 @@ fn check(db: &Db, outcomes: &[Outcome], when: &str) {
     for outcome in outcomes {
         outcome.acknowledged.iter().for_each(|&(n, into)| expect(n, into, true));
         for (n, into, error) in &outcome.refused {
-            expect(*n, *into, error.kind() == ErrorKind::Doubtful);
+            expect(*n, *into, error.kind() == ErrorKind::NotDurable);
         }
     }
     let scanned: usize = families.iter().map(|family| content(family).len()).sum();
     let keys = |into: [bool; 2]| into.iter().filter(|written| **written).count();
     let acknowledged = outcomes.iter().flat_map(|outcome| &outcome.acknowledged);
     let refused = outcomes.iter().flat_map(|outcome| &outcome.refused);
-    let doubtful = refused.filter(|(_, _, error)| error.kind() == ErrorKind::Doubtful);
+    let doubtful = refused.filter(|(_, _, error)| error.kind() == ErrorKind::NotDurable);
     let visible = acknowledged.map(|(_, into)| into).chain(doubtful.map(|(_, into, _)| into));
     let visible: usize = visible.map(|into| keys(*into)).sum();
     assert_eq!(scanned, visible, "{when}: a scan sees other keys than it should");
@@ -180,7 +180,7 @@ fn fail(
     let refusals: usize = outcomes.iter().map(|outcome| outcome.refused.len()).sum();
     assert!(vfs.fired() > 0, "call {call} did not fail");
     for (n, _, error) in outcomes.iter().flat_map(|outcome| &outcome.refused) {
-        let kinds = [ErrorKind::Full, ErrorKind::Io, ErrorKind::ReadOnly, ErrorKind::Doubtful];
+        let kinds = [ErrorKind::Full, ErrorKind::Io, ErrorKind::LogFailed, ErrorKind::NotDurable];
         assert!(kinds.contains(&error.kind()), "key {n}: {error}");
     }
     check(&db, &outcomes, "amid the trouble");
@@ -253,7 +253,7 @@ fn writes_of_the_log_that_fail_from_then_on_show_no_refused_commit() {
 #[test]
 fn a_volume_that_turns_read_only_under_a_mapped_log_shows_no_refused_commit() {
     let changes = OpSet::CHANGES.without(Op::SegmentWrite);
-    let read_only = FaultError::Kind(std::io::ErrorKind::ReadOnlyFilesystem);
+    let read_only = FaultError::Kind(std::io::ErrorKind::LogFailedFilesystem);
     for (call, mode) in [(10, SyncMode::Full), (31, SyncMode::None), (45, SyncMode::Full)] {
         let refusals = fail(mode, changes, FaultKind::Forever, read_only, call);
         assert!(refusals > 0, "call {call}: nothing was refused");

@@ -73,7 +73,7 @@ impl Core {
     /// Refuses writes to a closed, failed or read-only database or to a dropped family.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::FamilyDropped`], [`Error::ReadOnly`],
+    /// [`Error::Closed`], [`Error::FamilyDropped`], [`Error::Broken`],
     /// [`Error::OpenedReadOnly`]; [`Error::InvalidArgument`] for a family of another database.
     #[inline]
     pub(crate) fn check_writable(&self, family: &FamilyState) -> Result<()> {
@@ -91,7 +91,7 @@ impl Core {
     /// Whether files of the directory may be changed at all.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::OpenedReadOnly`], [`Error::ReadOnly`].
+    /// [`Error::Closed`], [`Error::OpenedReadOnly`], [`Error::Broken`].
     pub(crate) fn check_changeable(&self) -> Result<()> {
         self.health.check_open()?;
         if self.env.options.read_only {

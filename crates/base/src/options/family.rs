@@ -85,8 +85,8 @@ pub struct FamilyOptions {
     /// How many times as large as all newer runs together a run must be to be spared when a family
     /// at rest is compacted for its readers. Default 10.
     pub level_size_ratio: usize,
-    /// Upper target for versions on disk per live key, estimated. At 1.5, up to a third of the stored
-    /// versions may be garbage. Compactions collect the garbage, whatever the
+    /// Upper target for versions on disk per live key, estimated. At 1.5, up to a third of the
+    /// stored versions may be garbage. Compactions collect the garbage, whatever the
     /// number of runs, from two thirds of what this allows of it. From there on writers are slowed
     /// down, most when there is all of it; they are never stopped. Garbage below 1/8 of a write
     /// buffer causes no slowdown; below 1/2, never the largest one. What a snapshot still sees does

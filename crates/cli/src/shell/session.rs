@@ -230,7 +230,7 @@ impl Session {
             self.transaction = None;
             return Ok(());
         };
-        if error.kind() == ErrorKind::Doubtful {
+        if error.kind() == ErrorKind::NotDurable {
             self.transaction = None;
         }
         let advice = match &error {
@@ -284,7 +284,7 @@ const GIVEN_UP: &str = "nothing was written, and nothing can be: `rollback` give
 pub(super) const fn after_commit(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Conflict => "`rollback`, and begin again: nothing was written",
-        ErrorKind::Doubtful => "its writes are visible; `sync` tries again to make them durable",
+        ErrorKind::NotDurable => "its writes are visible; `sync` tries again to make them durable",
         _ => "nothing was written: `commit` tries again, `rollback` gives it up",
     }
 }

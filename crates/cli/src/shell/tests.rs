@@ -141,6 +141,6 @@ fn all_families_are_compacted_without_one_in_use() {
 fn what_is_said_of_a_failed_commit_is_true() {
     assert!(after_commit(ErrorKind::Conflict).contains("nothing was written"));
     assert!(after_commit(ErrorKind::Io).contains("nothing was written"));
-    let doubtful = after_commit(ErrorKind::Doubtful);
-    assert!(doubtful.contains("visible") && doubtful.contains("`sync`"), "{doubtful}");
+    let visible = after_commit(ErrorKind::NotDurable);
+    assert!(visible.contains("visible") && visible.contains("`sync`"), "{visible}");
 }

@@ -2,7 +2,7 @@
 //! is to fail.
 //!
 //! While calls fail, an operation either works or returns an error that the failure explains, and
-//! one that fails leaves nothing behind, except a doubtful commit, which is visible.
+//! one that fails leaves nothing behind, except a commit that is not durable, which is visible.
 //! When the cause is gone the same database takes writes again without being reopened, and shows
 //! what the oracle says; a crash in the middle of the trouble, and one after it, leave a prefix of
 //! the history.

@@ -70,7 +70,7 @@ impl Runner {
         }
     }
 
-    /// A commit failed: it must have had no effect, unless it is doubtful, and then all of it.
+    /// A commit failed: it must have had no effect, unless it is not durable, and then all of it.
     fn failed_commit(&mut self, number: u64, error: &Error) -> Verdict {
         let Some(faults) = self.world.faults.clone() else {
             return Err(format!("transaction {number} failed: {error}"));
@@ -84,11 +84,11 @@ impl Runner {
         let with = self.history.contents(&live, number, now);
         let without = self.history.contents(&live, number - 1, now);
         let (with, without) = (contents_hash(&with), contents_hash(&without));
-        if error.kind() == ErrorKind::Doubtful {
+        if error.kind() == ErrorKind::NotDurable {
             if found == with {
                 return Ok(());
             }
-            return Err(format!("transaction {number} is in doubt ({error}) and not visible"));
+            return Err(format!("transaction {number} is not durable ({error}) and not visible"));
         }
         if found == without {
             self.history.pop();

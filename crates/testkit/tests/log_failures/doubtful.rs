@@ -87,11 +87,11 @@ fn a_commit_that_the_disk_does_not_take_is_doubtful_and_visible() {
     let watched = Watched::open();
     watched.fail_syncs(FaultKind::Forever);
     let doubt = watched.family.put(b"a", b"value").unwrap_err();
-    assert_eq!(doubt.kind(), ErrorKind::Doubtful, "{doubt}");
+    assert_eq!(doubt.kind(), ErrorKind::NotDurable, "{doubt}");
     assert_eq!(watched.family.get(b"a").unwrap(), Some(b"value".to_vec()));
-    assert_eq!(watched.family.put(b"b", b"value").unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(watched.family.put(b"b", b"value").unwrap_err().kind(), ErrorKind::LogFailed);
     assert_eq!(watched.after_a_power_cut(), keys(&[]));
-    assert_eq!(watched.db.sync_log().unwrap_err().kind(), ErrorKind::Doubtful);
+    assert_eq!(watched.db.sync_log().unwrap_err().kind(), ErrorKind::NotDurable);
     watched.vfs.clear_faults();
     watched.db.sync_log().unwrap();
     assert_eq!(watched.after_a_power_cut(), keys(&[b"a"]));
@@ -100,7 +100,7 @@ fn a_commit_that_the_disk_does_not_take_is_doubtful_and_visible() {
     let mut transaction = watched.db.begin(IsolationLevel::Snapshot).unwrap();
     transaction.put(&watched.family, b"c", b"value").unwrap();
     for _ in 0..2 {
-        assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Doubtful);
+        assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::NotDurable);
     }
     watched.vfs.clear_faults();
     assert!(transaction.commit().unwrap().is_some());

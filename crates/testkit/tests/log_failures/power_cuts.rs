@@ -3,7 +3,7 @@
 use super::*;
 
 /// Cuts the power in three ways. Nothing that was refused is there. With a sync in each commit all
-/// that was acknowledged is; a doubtful commit is there as a whole or not at all, if some are
+/// that was acknowledged is; one that is not durable is there as a whole or not at all, if some are
 /// `in_doubt`, and there once the disk has taken a later one.
 pub(super) fn check_power_cuts(
     sim: &SimVfs,
@@ -47,7 +47,7 @@ impl Left {
         }
         for (n, into, error) in &outcome.refused {
             let there = self.has(*n, *into);
-            if error.kind() == ErrorKind::Doubtful {
+            if error.kind() == ErrorKind::NotDurable {
                 assert!(
                     there || in_doubt || !synced,
                     "{when}: key {n} is lost, which had its sync"

@@ -9,10 +9,10 @@
 //!
 //! **A sync that fails** meets commits that are visible already, and stay so. A caller that waits
 //! for one to be durable then waits for a repair ([`Core::heal`]), and its answer is the outcome of
-//! that: done, or `Doubtful`. Any other error of a commit means that it has no effect.
+//! that: done, or `NotDurable`. Any other error of a commit means that it has no effect.
 //!
 //! **A pause** holds repairs back like any flush: until it ends commits are refused, and those that
-//! were visible when their sync failed are `Doubtful`. A pause waits for a repair that has begun
+//! were visible when their sync failed are `NotDurable`. A pause waits for a repair that has begun
 //! (I-298).
 
 use std::cell::Cell;
@@ -47,7 +47,7 @@ impl Core {
     /// waits for that. `cause` says why the sync failed.
     ///
     /// # Errors
-    /// [`Error::Doubtful`] when the log could not be repaired either, or the database is being
+    /// [`Error::NotDurable`] when the log could not be repaired either, or the database is being
     /// closed.
     #[cold]
     pub(super) fn heal_by_repair(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
@@ -56,7 +56,7 @@ impl Core {
             self.wait_for_repair();
         }
         let healed = self.storage.log.synced() >= sequence;
-        if healed { Ok(()) } else { Err(Error::Doubtful(Arc::new(cause))) }
+        if healed { Ok(()) } else { Err(Error::NotDurable(Arc::new(cause))) }
     }
 
     /// Waits until a log that failed is repaired, where there is space for that by now. The repair

@@ -8,6 +8,7 @@ use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::KeySketch;
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_sys::sched::Lane;
 use tidesdb_sys::vfs::Vfs;
 
 use super::manual_compactions::WaitLimit;
@@ -56,6 +57,16 @@ fn merges_make_way_for_one_that_a_caller_waits_for() {
     core.run_compactions(state, Activity::RESTING, u64::MAX);
     assert_eq!(runs(), 1);
     assert_eq!(family.get(b"key").unwrap(), Some(vec![2]));
+}
+
+#[test]
+fn after_a_job_that_panicked_only_another_opening_takes_writes() {
+    let (db, scheduler) = open_stepped();
+    let family = with_runs(&db, 1);
+    db.core().submit(Lane::Housekeeping, |_| panic!("this panic is part of the test"));
+    scheduler.run_until_idle();
+    assert_eq!(family.put(b"refused", b"").unwrap_err().kind(), ErrorKind::Broken);
+    assert_eq!(family.get(b"key").unwrap(), Some(vec![0]));
 }
 
 /// A compaction that was stopped on its way was reported to its caller as done.
@@ -340,9 +351,9 @@ fn a_pause_holds_back_the_repair_of_the_log() {
     };
     let before = names();
     sim.fail_sync_after(0);
-    assert_eq!(family.put(b"visible", b"").unwrap_err().kind(), ErrorKind::Doubtful);
+    assert_eq!(family.put(b"visible", b"").unwrap_err().kind(), ErrorKind::NotDurable);
     for _ in 0..3 {
-        assert_eq!(family.put(b"refused", b"").unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(family.put(b"refused", b"").unwrap_err().kind(), ErrorKind::LogFailed);
         scheduler.run_until_idle();
     }
     assert_eq!(names(), before, "nothing was written in the pause");

@@ -30,7 +30,7 @@ impl Health {
     /// Why writes are refused, if they are.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] with the first failure.
+    /// [`Error::Broken`] with the first failure.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         // ORDERING: acquire pairs with the release in `fail`.
@@ -40,7 +40,7 @@ impl Health {
     #[cold]
     fn cause(&self) -> Result<()> {
         match lock(&self.cause).clone() {
-            Some(cause) => Err(Error::ReadOnly(Arc::new(cause))),
+            Some(cause) => Err(Error::Broken(Arc::new(cause))),
             None => Ok(()),
         }
     }

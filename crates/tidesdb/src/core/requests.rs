@@ -62,7 +62,7 @@ impl Core {
     /// waits for that. `cause` says why the sync failed.
     ///
     /// # Errors
-    /// [`Error::Doubtful`] when the log could not be repaired either, or the database is being
+    /// [`Error::NotDurable`] when the log could not be repaired either, or the database is being
     /// closed.
     #[cold]
     pub(crate) fn heal(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {

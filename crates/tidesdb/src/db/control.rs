@@ -41,7 +41,7 @@ impl Core {
     /// Keeps flushes and compactions from starting and waits until none runs.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::Stalled`] when what runs gets nowhere, [`Error::ReadOnly`] when
+    /// [`Error::Closed`]; [`Error::Stalled`] when what runs gets nowhere, [`Error::Broken`] when
     /// it broke off. Nothing is paused then.
     pub(crate) fn pause_background(&self) -> Result<()> {
         self.health.check_open()?;

@@ -103,7 +103,8 @@ impl Core {
     /// settled: they would be acknowledged for a family that is gone then, or is called otherwise.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::InDoubt`]: there is no such change as long as the database is open.
+    /// [`Error::Io`]; [`Error::ChangeUncertain`]: there is no such change as long as the database
+    /// is open.
     pub(super) fn change_family<'c>(
         &self,
         mut catalog: MutexGuard<'c, Catalog>,
@@ -114,7 +115,7 @@ impl Core {
             Ok(()) => Ok(catalog),
             Err(error) => {
                 drop(catalog);
-                if matches!(error, Error::InDoubt(_)) {
+                if matches!(error, Error::ChangeUncertain(_)) {
                     // Commits that were let in before end here; no others are let in.
                     drop(self.storage.log.close_gate());
                 }

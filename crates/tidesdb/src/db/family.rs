@@ -39,8 +39,8 @@ impl Family {
     /// that are written from now on, and older ones stay readable.
     ///
     /// # Errors
-    /// `Invalid` for wrong options, `ReadOnly`, `Closed`, `Io`; nothing has changed then.
-    /// `Doubtful` as for [`crate::Db::rename_family`].
+    /// `Invalid` for wrong options, `ReadOnly`, `Broken`, `Closed`, `Io`; nothing has changed then.
+    /// `ChangeUncertain` as for [`crate::Db::rename_family`].
     pub fn set_options(&self, options: FamilyOptions) -> Result<()> {
         self.core().set_family_options(&self.state, options)
     }
@@ -51,12 +51,13 @@ impl Family {
     /// process; whether it survives a power cut is a matter of the sync mode.
     ///
     /// # Errors
-    /// `Invalid` for an empty key or sizes over the limits, `Full`, `Io`, `ReadOnly`, `Closed`,
-    /// `Forked`; `Stalled` when no flush makes progress for `stall_timeout_ms`, and the call may be
-    /// repeated. Nothing was written then, and no reader sees or ever saw it. `Doubtful`, only where
-    /// the sync mode or the options ask for a sync: the value is visible and stays so, but a power
-    /// cut may take it. A sync that fails is no error by itself: the call waits for the repair of
-    /// the log, which makes the value durable by other means, and fails only if that fails too.
+    /// `Invalid` for an empty key or sizes over the limits, `Full`, `Io`, `LogFailed`, `Broken`,
+    /// `ReadOnly`, `Closed`, `Forked`; `Stalled` when no flush makes progress for
+    /// `stall_timeout_ms`, and the call may be repeated. Nothing was written then, and no reader
+    /// sees or ever saw it. `NotDurable`, only where the sync mode or the options ask for a sync:
+    /// the value is visible and stays so, but a power cut may take it. A sync that fails is no
+    /// error by itself: the call waits for the repair of the log, which makes the value durable by
+    /// other means, and fails only if that fails too.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.core().write_one(
@@ -133,7 +134,7 @@ impl Family {
     /// Has `hook` called after each commit to this family from now on, in place of an earlier hook;
     /// `None` removes it. It is called by the committing thread, after the commit is visible and
     /// durable as asked for, and outside of all locks: it may use the database. A commit that ends
-    /// `Doubtful` is visible, and the hook is called as for any other: once for each commit that
+    /// `NotDurable` is visible, and the hook is called as for any other: once for each commit that
     /// readers see. A commit of the hook's own to the same family calls it again, within itself. A
     /// panic of the hook is caught: it is reported by the process's panic hook, the first one by an
     /// event as well, and has no other effect. Hooks are not stored.
@@ -271,7 +272,7 @@ impl Family {
     /// Queues the flush of everything in memory, and does not wait for it.
     ///
     /// # Errors
-    /// `ReadOnly`, `Closed`.
+    /// `ReadOnly`, `Broken`, `Closed`.
     pub fn start_flush(&self) -> Result<()> {
         self.core().check_writable(&self.state)?;
         self.core().freeze_and_flush(&self.state, 0);

@@ -28,9 +28,9 @@ use crate::write::{WriteBatch, WriteOptions};
 /// An open database: a directory of tables, a log, and the column families in them.
 ///
 /// Cloning is cheap and any number of threads may use one handle. The database is shut down when
-/// the last `Db`, `Family`, `Scan` and `Transaction` of it is dropped; a `Snapshot` or `PinnedValue`
-/// does not keep it open. Nothing is lost then, as nothing is lost when the process dies.
-/// [`Db::close`] also writes memory to tables, so that the next open has nothing to replay.
+/// the last `Db`, `Family`, `Scan` and `Transaction` of it is dropped; a `Snapshot` or
+/// `PinnedValue` does not keep it open. Nothing is lost then, as nothing is lost when the process
+/// dies. [`Db::close`] also writes memory to tables, so that the next open has nothing to replay.
 ///
 /// A handle works in the process that opened the database. In a child made by `fork` calls return
 /// an error of kind `Forked` and change nothing, dropping the handle does nothing, and the child
@@ -116,9 +116,10 @@ impl Db {
     ///
     /// # Errors
     /// `Invalid` for a family of another database or a batch over the limits, `Full`, `Io`,
-    /// `ReadOnly`, `Closed`, `Forked`; `Stalled` when no flush makes progress for
-    /// `stall_timeout_ms`, and the call may be repeated. Nothing was written then. `Doubtful`: the
-    /// batch is visible, but could not be made durable; see [`Family::put`](crate::Family::put).
+    /// `LogFailed`, `Broken`, `ReadOnly`, `Closed`, `Forked`; `Stalled` when no flush makes
+    /// progress for `stall_timeout_ms`, and the call may be repeated. Nothing was written then.
+    /// `NotDurable`: the batch is visible, but could not be made durable; see
+    /// [`Family::put`](crate::Family::put).
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, WriteOptions::default())
     }

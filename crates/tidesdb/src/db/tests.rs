@@ -35,7 +35,7 @@ fn acknowledged_after_a_failed(change: impl Fn(&Db, &Family) -> Result<()>) {
     faults.count_only(OpSet::of(&[Op::Sync, Op::Create]));
     faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
     let error = change(&db, &family).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Doubtful, "{error}");
+    assert_eq!(error.kind(), ErrorKind::ChangeUncertain, "{error}");
     for n in 0..10_u8 {
         if n == 5 {
             faults.clear_faults();
@@ -93,12 +93,12 @@ fn settled_after_a_failed(make: impl Fn(&Db) -> Result<Family>) {
     faults.count_only(OpSet::of(&[Op::Sync, Op::Create]));
     faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
     let error = make(&db).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Doubtful, "{error}");
+    assert_eq!(error.kind(), ErrorKind::ChangeUncertain, "{error}");
     assert_eq!(db.family_names(), ["family"]);
     assert_eq!(names_after_a_kill(), ["family", "new"], "nothing was in doubt");
     // Tried again before anything works: what the first try left is in the manifest in force still.
     let error = make(&db).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Doubtful, "{error}");
+    assert_eq!(error.kind(), ErrorKind::ChangeUncertain, "{error}");
     assert_eq!(names_after_a_kill(), ["family", "new"]);
     faults.clear_faults();
     db.create_family("later", FamilyOptions::default()).unwrap();

@@ -1,9 +1,9 @@
 //! The read path of single keys: memtables newest first, then sorted runs newest first.
 //!
-//! A read takes no lock while its tables are open and its blocks cached (it may wait for a change of
-//! a memtable's node), and allocates nothing: it borrows the family's view, asks each memtable, then
-//! each run whose key range and filter admit the key, and hands the value to the caller where it
-//! lies.
+//! A read takes no lock while its tables are open and its blocks cached (it may wait for a change
+//! of a memtable's node), and allocates nothing: it borrows the family's view, asks each memtable,
+//! then each run whose key range and filter admit the key, and hands the value to the caller where
+//! it lies.
 
 mod get;
 mod many;

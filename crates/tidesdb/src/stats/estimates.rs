@@ -20,9 +20,9 @@ const MEMORY_SHARE: f64 = 0.05;
 impl Family {
     /// Keys of all memtables and tables, added up: never fewer than the family holds. A key that
     /// lies in several of them counts in each, and so does one whose newest version is a deletion;
-    /// [`Family::approximate_count`] estimates the live ones. After [`Family::compact`] the number is
-    /// exact, but for keys written since. Looks at no key: the time depends on the number of tables
-    /// alone.
+    /// [`Family::approximate_count`] estimates the live ones. After [`Family::compact`] the number
+    /// is exact, but for keys written since. Looks at no key: the time depends on the number of
+    /// tables alone.
     #[must_use]
     pub fn estimated_key_count(&self) -> u64 {
         memtable_keys(self.state()) + table_entries(self.state())

@@ -16,10 +16,10 @@ impl Transaction {
     ///
     /// # Errors
     /// `Conflict` as the isolation level demands, `Invalid` for a finished transaction, `Closed`,
-    /// `Forked`, `Full`, `Io`, `ReadOnly`; `Stalled` when no flush makes progress for
-    /// `stall_timeout_ms`. Nothing was written then, and the transaction is as it was. Only after
-    /// `Doubtful` the commit is visible, and stays so: committing again tries to make it durable,
-    /// and all else but a rollback, which only lets go of the memory, is refused.
+    /// `Forked`, `Full`, `Io`, `LogFailed`, `Broken`, `ReadOnly`; `Stalled` when no flush makes
+    /// progress for `stall_timeout_ms`. Nothing was written then, and the transaction is as it was.
+    /// Only after `NotDurable` the commit is visible, and stays so: committing again tries to make
+    /// it durable, and all else but a rollback, which only lets go of the memory, is refused.
     #[inline]
     pub fn commit(&mut self) -> Result<Option<u64>> {
         self.commit_with(WriteOptions::default())

@@ -125,7 +125,7 @@ impl Transaction {
     ///
     /// # Errors
     /// `Invalid` for an empty key, sizes over the limits, a family of another database or a
-    /// finished transaction; `Closed`, `ReadOnly`. Nothing has changed then.
+    /// finished transaction; `Closed`, `ReadOnly`, `Broken`. Nothing has changed then.
     #[inline]
     pub fn put(
         &mut self,

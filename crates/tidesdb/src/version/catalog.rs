@@ -3,7 +3,7 @@
 //! All changes of the set of files go through [`Catalog::propose`], one at a time. An edit is
 //! checked against the state before it is written. When it can't be appended it is not applied: its
 //! bytes may be on disk, so the catalog starts another manifest file from the state before it.
-//! Until that has worked, by itself or with a later edit, the edit is *doubtful*: an opening may
+//! Until that has worked, by itself or with a later edit, the edit is *uncertain*: an opening may
 //! find it. A manifest that has become long is restated beside the edits (`restating`).
 
 mod restating;
@@ -32,7 +32,7 @@ const LONG_FACTOR: u64 = 2;
 /// As [`LONG_FACTOR`], from where an edit restates it first and waits for that: no job came to it.
 const TOO_LONG_FACTOR: u64 = 4;
 
-/// What an edit that is doubtful would make undone.
+/// What an edit that is uncertain would make undone.
 pub(crate) trait InDoubt: Send + Sync + std::fmt::Debug {
     /// Says whether an opening may find the edit.
     fn set_in_doubt(&self, in_doubt: bool);
@@ -48,7 +48,7 @@ pub(crate) enum Outcome {
     Refused(Error),
     /// It is not in the state, but an opening may find it until another manifest is in force. What
     /// it would make undone must not be built upon until [`Catalog::settle`] has worked.
-    Doubtful(Error),
+    Uncertain(Error),
 }
 
 impl Outcome {
@@ -58,7 +58,7 @@ impl Outcome {
     pub(crate) fn applied(self) -> Result<()> {
         match self {
             Self::Applied => Ok(()),
-            Self::Refused(cause) | Self::Doubtful(cause) => Err(cause),
+            Self::Refused(cause) | Self::Uncertain(cause) => Err(cause),
         }
     }
 }
@@ -90,12 +90,12 @@ pub(crate) struct Catalog {
     /// What is to be known of another manifest that is written meanwhile.
     beside: Beside,
     standing: Standing,
-    /// Files that the doubtful edit may name.
-    doubtful: Vec<PathBuf>,
-    /// Cleared once it is certain that no opening finds the doubtful edit.
+    /// Files that the uncertain edit may name.
+    uncertain: Vec<PathBuf>,
+    /// Cleared once it is certain that no opening finds the uncertain edit.
     in_doubt: Vec<Arc<dyn InDoubt>>,
     /// A change of the families is among what an opening may find.
-    families_in_doubt: bool,
+    families_uncertain: bool,
     pub state: PersistedState,
 }
 
@@ -135,9 +135,9 @@ impl Catalog {
             numbers,
             writer,
             standing: Standing::Sound,
-            doubtful: Vec::new(),
+            uncertain: Vec::new(),
             in_doubt: Vec::new(),
-            families_in_doubt: false,
+            families_uncertain: false,
             state,
         }
     }
@@ -215,25 +215,25 @@ impl Catalog {
         let outcome = self.propose(changes);
         match &outcome {
             Outcome::Refused(Error::Io { .. }) => self.remove(&files()),
-            Outcome::Doubtful(_) => self.doubtful.extend(files()),
+            Outcome::Uncertain(_) => self.uncertain.extend(files()),
             Outcome::Applied | Outcome::Refused(_) => {}
         }
         outcome.applied()
     }
 
     /// As [`Catalog::commit`], for a change of the families, of which callers are told when an
-    /// opening may find it. While one is in doubt, so is each later one that fails: it may be the
+    /// opening may find it. While one is uncertain, so is each later one that fails: it may be the
     /// same change, tried again.
     ///
     /// # Errors
-    /// As [`Catalog::commit`]; [`Error::InDoubt`].
+    /// As [`Catalog::commit`]; [`Error::ChangeUncertain`].
     pub(crate) fn change_families(&mut self, changes: Vec<Change>) -> Result<()> {
         let outcome = self.propose(changes);
         self.told_of_families(outcome)
     }
 
     /// As [`Catalog::change_families`], for a change after which some things must be refused while
-    /// it is doubtful: `in_doubt` is called when that begins and ends.
+    /// it is uncertain: `in_doubt` is called when that begins and ends.
     ///
     /// # Errors
     /// As [`Catalog::change_families`].
@@ -243,7 +243,7 @@ impl Catalog {
         in_doubt: Arc<dyn InDoubt>,
     ) -> Result<()> {
         let outcome = self.propose(changes);
-        if matches!(outcome, Outcome::Doubtful(_)) {
+        if matches!(outcome, Outcome::Uncertain(_)) {
             in_doubt.set_in_doubt(true);
             self.in_doubt.push(in_doubt);
         }
@@ -252,9 +252,9 @@ impl Catalog {
 
     /// What the caller of a change of the families is told.
     fn told_of_families(&mut self, outcome: Outcome) -> Result<()> {
-        self.families_in_doubt |= matches!(outcome, Outcome::Doubtful(_));
-        outcome.applied().map_err(|cause| match self.families_in_doubt {
-            true => Error::InDoubt(Arc::new(cause)),
+        self.families_uncertain |= matches!(outcome, Outcome::Uncertain(_));
+        outcome.applied().map_err(|cause| match self.families_uncertain {
+            true => Error::ChangeUncertain(Arc::new(cause)),
             false => cause,
         })
     }
@@ -309,7 +309,7 @@ impl Catalog {
             // Tried again by the next edit if it fails.
             return match self.replace() {
                 Ok(()) => Outcome::Refused(cause),
-                Err(_) => Outcome::Doubtful(cause),
+                Err(_) => Outcome::Uncertain(cause),
             };
         }
         if self.state.apply(&edit) {
@@ -334,7 +334,7 @@ impl Catalog {
                 self.standing = Standing::Uncertain;
                 let current = current::read_current(self.vfs.as_ref(), &self.dir);
                 let is_nowhere = current.is_ok_and(|current| current != Some(number));
-                if is_nowhere { Outcome::Refused(cause) } else { Outcome::Doubtful(cause) }
+                if is_nowhere { Outcome::Refused(cause) } else { Outcome::Uncertain(cause) }
             }
         }
     }
@@ -355,7 +355,7 @@ impl Catalog {
 
     /// Starts another manifest that says `state`.
     fn replace_by(&mut self, number: u64, mut state: PersistedState) -> Result<()> {
-        // One that is being written beside it would begin with a doubtful end.
+        // One that is being written beside it would begin with an uncertain end.
         self.beside.call_off();
         let old = self.path_of(self.writer.number());
         state.next_file = state.next_file.max(self.numbers.peek());
@@ -365,9 +365,9 @@ impl Catalog {
         self.writer = writer;
         self.state = state;
         self.standing = Standing::Sound;
-        let doubtful = std::mem::take(&mut self.doubtful);
-        self.remove(&doubtful);
-        self.families_in_doubt = false;
+        let uncertain = std::mem::take(&mut self.uncertain);
+        self.remove(&uncertain);
+        self.families_uncertain = false;
         for in_doubt in self.in_doubt.drain(..) {
             in_doubt.set_in_doubt(false);
         }

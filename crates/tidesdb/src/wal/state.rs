@@ -62,7 +62,7 @@ impl State {
                 let cause = failure.cause.clone();
                 // Once there is room again the same call succeeds: nothing else is wrong.
                 let passes = cause.kind() == ErrorKind::Full;
-                Some(if passes { cause } else { Error::ReadOnly(Arc::new(cause)) })
+                Some(if passes { cause } else { Error::LogFailed(Arc::new(cause)) })
             }
         }
     }
@@ -105,7 +105,7 @@ impl Condition {
     ///
     /// # Errors
     /// [`Error::Closed`]; why the log failed: as it is when there was no space, otherwise within
-    /// [`Error::ReadOnly`].
+    /// [`Error::LogFailed`].
     #[inline]
     pub(super) fn check(&self) -> Result<()> {
         // ORDERING: acquire pairs with the release in `change`: a commit that is let in after a
@@ -212,7 +212,7 @@ mod tests {
     fn what_lies_in_front_of_a_hole_may_be_synced_and_nothing_after_a_failed_sync() {
         let condition = Condition::open();
         condition.fail(Fault::Hole, cause());
-        assert_eq!(condition.check().unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(condition.check().unwrap_err().kind(), ErrorKind::LogFailed);
         condition.check_sync().unwrap();
         condition.fail(Fault::Sync, cause());
         assert!(condition.check_sync().is_err());

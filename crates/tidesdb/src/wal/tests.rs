@@ -250,7 +250,7 @@ fn a_commit_that_panics_while_it_is_applied_leaves_no_record_and_stops_the_log()
         panic!("on purpose");
     }));
     assert!(panicked.is_err());
-    assert_eq!(log.reserve(100, ANY_KEY).err().unwrap().kind(), ErrorKind::ReadOnly);
+    assert_eq!(log.reserve(100, ANY_KEY).err().unwrap().kind(), ErrorKind::LogFailed);
     assert_eq!(log.published(), first);
     let path = log.active_path();
     let file = sim.open(&path, OpenMode::Read).unwrap();

@@ -134,7 +134,7 @@ impl Core {
         family.counters.hot.add_commit((key.len() + value.len()) as u64, 1, log_bytes as u64);
         let syncs = family.options.syncs_commits() || self.syncs_commits();
         let durable = self.make_durable(visible.sequence, syncs);
-        // Also when it is doubtful: it is visible, and stays so.
+        // Also when it is not durable: it is visible, and stays so.
         if visible.fills {
             self.freeze_if_full(family);
         }
@@ -168,7 +168,7 @@ impl Core {
     /// Commits an empty batch: a barrier, if durability is asked for.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Doubtful`].
+    /// [`Error::Closed`], [`Error::NotDurable`].
     #[cold]
     fn write_nothing(&self, options: WriteOptions) -> Result<()> {
         self.health.check_open()?;
@@ -182,7 +182,7 @@ impl Core {
     /// Returns when everything committed so far survives a power cut.
     ///
     /// # Errors
-    /// [`Error::Doubtful`].
+    /// [`Error::NotDurable`].
     pub(crate) fn sync_log(&self) -> Result<()> {
         let published = self.storage.log.published();
         self.storage.log.sync_through(published).or_else(|cause| self.heal(published, cause))
@@ -221,7 +221,7 @@ impl Core {
     /// What follows once a batch is visible: durability, hooks, freezing what is full.
     ///
     /// # Errors
-    /// [`Error::Doubtful`]: all the rest is done then.
+    /// [`Error::NotDurable`]: all the rest is done then.
     #[inline]
     pub(crate) fn finish_commit(
         &self,
@@ -240,7 +240,7 @@ impl Core {
     /// As durable as `options` and the families of the batch say.
     ///
     /// # Errors
-    /// [`Error::Doubtful`]. The call may be repeated: once the log is repaired it succeeds.
+    /// [`Error::NotDurable`]. The call may be repeated: once the log is repaired it succeeds.
     #[inline]
     pub(crate) fn make_batch_durable(
         &self,

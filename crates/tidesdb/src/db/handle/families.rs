@@ -67,9 +67,9 @@ impl Db {
     ///
     /// # Errors
     /// `Exists`, `Invalid` for a bad name or wrong options, `NotFound` for an order of keys that is
-    /// not registered, `ReadOnly`, `Closed`, `Io`; there is no such family then. `Doubtful`, only
-    /// where the disk fails twice: there is none now either, but an opening after a crash may find
-    /// an empty one, until another change of the set of files works.
+    /// not registered, `ReadOnly`, `Broken`, `Closed`, `Io`; there is no such family then.
+    /// `ChangeUncertain`, only where the disk fails twice: there is none now either, but an opening
+    /// after a crash may find an empty one, until another change of the set of files works.
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let mut created = self.create_families(&[(name, options)])?;
         created.pop().ok_or_else(|| Error::FamilyNotFound(name.to_owned()))
@@ -79,7 +79,8 @@ impl Db {
     /// of one each.
     ///
     /// # Errors
-    /// As [`Db::create_family`]: none was created then; after `Doubtful` an opening may find all.
+    /// As [`Db::create_family`]: none was created then; after `ChangeUncertain` an opening may find
+    /// all.
     pub fn create_families(&self, families: &[(&str, FamilyOptions)]) -> Result<Vec<Family>> {
         let created = self.core().create_families(families)?;
         for family in &created {
@@ -103,10 +104,10 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `NotFound`, `Exists`, `Invalid` for a bad name, `ReadOnly`, `Closed`, `Io`; nothing has
-    /// changed then. `Doubtful`, only where the disk fails twice: it has the old name now, but an
-    /// opening after a crash may find the new one. Commits to the family are refused until another
-    /// change of the set of files works, which each of them tries.
+    /// `NotFound`, `Exists`, `Invalid` for a bad name, `ReadOnly`, `Broken`, `Closed`, `Io`;
+    /// nothing has changed then. `ChangeUncertain`, only where the disk fails twice: it has the old
+    /// name now, but an opening after a crash may find the new one. Commits to the family are
+    /// refused until another change of the set of files works, which each of them tries.
     pub fn rename_family(&self, old: &str, new: &str) -> Result<()> {
         self.core().rename_family(old, new)?;
         if old != new {
@@ -144,9 +145,9 @@ impl Db {
     ///
     /// # Errors
     /// `NotFound` when there is no `source`, `Exists`, `Invalid` for a bad name, `Stalled` while
-    /// flushes are paused or get nowhere, `ReadOnly`, `Closed`, `Io`; there is no copy then.
-    /// `Doubtful`, only where the disk fails twice: there is none now either, but an opening after
-    /// a crash may find it, until another change of the set of files works.
+    /// flushes are paused or get nowhere, `ReadOnly`, `Broken`, `Closed`, `Io`; there is no copy
+    /// then. `ChangeUncertain`, only where the disk fails twice: there is none now either, but an
+    /// opening after a crash may find it, until another change of the set of files works.
     pub fn clone_family(&self, source: &str, name: &str) -> Result<Family> {
         let copy = self.core().clone_family(source, name)?;
         self.report_created(&copy);
@@ -219,8 +220,8 @@ impl Db {
     /// starts empty.
     ///
     /// # Errors
-    /// `NotFound`, `ReadOnly`, `Closed`, `Io`; the family is there as before then. `Doubtful` as
-    /// for [`Db::rename_family`]: an opening may find it gone.
+    /// `NotFound`, `ReadOnly`, `Broken`, `Closed`, `Io`; the family is there as before then.
+    /// `ChangeUncertain` as for [`Db::rename_family`]: an opening may find it gone.
     pub fn drop_family(&self, name: &str) -> Result<()> {
         self.core().drop_family(name)?;
         self.core().telemetry.events.report(&Event::FamilyDropped { family: name.to_owned() });

@@ -62,8 +62,8 @@ impl Db {
 
     /// Gives up all compactions that run, without effect, and starts no more until the database is
     /// opened again: calls that ask for some return [`Error::Cancelled`], of kind `Closed`, also
-    /// those that are under way. Flushes, reads and writes go on. Returns when no compaction runs any
-    /// more.
+    /// those that are under way. Flushes, reads and writes go on. Returns when no compaction runs
+    /// any more.
     ///
     /// # Errors
     /// `Closed`; `Stalled` when a compaction has not ended within 30 seconds.
@@ -82,7 +82,7 @@ impl Db {
     /// Returns when everything committed so far survives a power cut.
     ///
     /// # Errors
-    /// `Doubtful` when the log can neither be synced nor repaired; `Closed`.
+    /// `NotDurable` when the log can neither be synced nor repaired; `Closed`.
     pub fn sync_log(&self) -> Result<()> {
         let core = self.core();
         core.health.check_open()?;

@@ -76,13 +76,13 @@ impl Fixture {
             changes.push(Change::RemoveTable { family: 1, number: oldest });
         }
         next.insert(number);
-        // Of one that is doubtful nothing more is written before another manifest is in force.
+        // Of one that is uncertain nothing more is written before another manifest is in force.
         if catalog.is_on_disk() {
             lock(&self.expected).1 = Some(next.clone());
         }
         let outcome = catalog.commit(changes);
         let mut expected = lock(&self.expected);
-        // A doubtful one may be found until the next edit returned, but not one that was refused.
+        // An uncertain one may be found until the next edit returned, but not one that was refused.
         if outcome.is_ok() {
             expected.0 = next;
         }
