@@ -9,6 +9,7 @@
 //!
 //! Threads: immutable once built. Invariants: sorted by start, then by sequence number.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::entry::SequenceNumber;
@@ -45,8 +46,8 @@ struct Summary {
 /// What a search looks for: a tombstone newer than `sequence` that `snapshot` sees, within bounds.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
-    /// It starts here or before.
-    starts_by: &'a [u8],
+    /// It starts within this.
+    starts_by: Bound<&'a [u8]>,
     /// It ends behind this.
     ends_behind: &'a [u8],
     sequence: SequenceNumber,
@@ -116,7 +117,8 @@ impl RangeTombstones {
         sequence: SequenceNumber,
         snapshot: SequenceNumber,
     ) -> bool {
-        let wanted = Wanted { starts_by: first_key, ends_behind: last_key, sequence, snapshot };
+        let starts_by = Bound::Included(first_key);
+        let wanted = Wanted { starts_by, ends_behind: last_key, sequence, snapshot };
         !self.sorted.is_empty() && self.search_all(&wanted)
     }
 
@@ -124,8 +126,20 @@ impl RangeTombstones {
     /// both included.
     #[must_use]
     pub fn meets(&self, first_key: &[u8], last_key: &[u8], sequence: SequenceNumber) -> bool {
-        let snapshot = SequenceNumber::MAX;
-        let wanted = Wanted { starts_by: last_key, ends_behind: first_key, sequence, snapshot };
+        let within = (first_key, Bound::Included(last_key));
+        self.meets_range(within, sequence, SequenceNumber::MAX)
+    }
+
+    /// True when a reader at `snapshot` sees a tombstone newer than `sequence` that holds any key
+    /// from `first_key` to the bound.
+    #[must_use]
+    pub fn meets_range(
+        &self,
+        (first_key, until): (&[u8], Bound<&[u8]>),
+        sequence: SequenceNumber,
+        snapshot: SequenceNumber,
+    ) -> bool {
+        let wanted = Wanted { starts_by: until, ends_behind: first_key, sequence, snapshot };
         !self.sorted.is_empty() && self.search_all(&wanted)
     }
 
@@ -153,7 +167,12 @@ impl RangeTombstones {
         {
             return false;
         }
-        if *here.start <= *wanted.starts_by {
+        let starts_within = match wanted.starts_by {
+            Bound::Included(last) => *here.start <= *last,
+            Bound::Excluded(end) => *here.start < *end,
+            Bound::Unbounded => true,
+        };
+        if starts_within {
             let found = ends_behind(&here.end, wanted.ends_behind)
                 && here.sequence > wanted.sequence
                 && here.sequence <= wanted.snapshot;
@@ -383,6 +402,18 @@ mod tests {
                 // A range of no keys meets none; the set is never given one but here.
                 if all.iter().all(|t| ends_behind(&t.end, &t.start)) {
                     prop_assert_eq!(set.meets(&[first], &[last], sequence), meets);
+                    for (bound, until) in [
+                        (Bound::Excluded(&[last][..]), u16::from(last)),
+                        (Bound::Unbounded, 256),
+                    ] {
+                        let meets = all.iter().any(|t| {
+                            let starts = u16::from(t.start[0]) < until;
+                            let ends = ends_behind(&t.end, &[first]);
+                            starts && ends && t.sequence > sequence && t.sequence <= snapshot
+                        });
+                        let within = (&[first][..], bound);
+                        prop_assert_eq!(set.meets_range(within, sequence, snapshot), meets);
+                    }
                 }
             }
         }

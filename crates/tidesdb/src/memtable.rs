@@ -183,7 +183,7 @@ impl Memtable {
     /// The range deletions so far, without those of refused commits.
     pub(crate) fn range_tombstones(&self) -> RangeTombstoneSets {
         let (sets, last) = (self.range_tombstones.sets(), self.sealed_through());
-        if sets.iter().all(|tombstone| tombstone.sequence <= last) {
+        if sets.highest_sequence() <= last {
             return sets;
         }
         let kept = sets.iter().filter(|tombstone| tombstone.sequence <= last);

@@ -10,7 +10,6 @@
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
-use tidesdb_base::key_ranges::ends_behind;
 use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Readahead, TableIterator};
@@ -137,12 +136,8 @@ pub(super) fn changes_of_key(
 /// The change that range deletions in the window made to a range of keys, if any of them meets it.
 pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) -> Option<Change> {
     let deletes = |set: &RangeTombstones| {
-        set.highest_sequence() > window.since
-            && set.as_slice().iter().any(|tombstone| {
-                window.holds(tombstone.sequence)
-                    && ends_behind(&tombstone.end, &range.start)
-                    && range.end.admits(&tombstone.start)
-            })
+        let within = (range.start.as_slice(), range.end.bound());
+        set.meets_range(within, window.since, window.through)
     };
     any_range_deleted(view, window, deletes).then(|| deletion(window))
 }

@@ -8,6 +8,7 @@ use super::handle::{State, Transaction};
 use super::validation::Validation;
 use super::write_set::WriteSet;
 use super::written_keys::WrittenKeys;
+use crate::telemetry::events::HeldEvents;
 use crate::write::{Unchecked, Visible, WriteOptions};
 
 impl Transaction {
@@ -78,6 +79,9 @@ impl Transaction {
 
     #[inline(never)]
     fn check_and_commit(&self, snapshot: Moment) -> Result<Option<Visible>> {
+        // A look may be reported as slow, and others wait for its end: with its place in the log
+        // taken a commit of the listener would wait for this one.
+        let _reported_later = HeldEvents::new();
         let batch = self.writes.as_deref().map(WriteSet::batch);
         let batch = batch.filter(|batch| !batch.is_empty());
         // A scan that outlives the transaction reads before the commit or after it.

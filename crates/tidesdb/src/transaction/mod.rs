@@ -23,12 +23,14 @@
 //! | `figures` | statistics |
 //! | `commit` | the commit, from its checks to what follows it |
 //! | `validation` | what is checked at commit, and when |
+//! | `changed_reads` | the check of what a repeatable reader has read |
 //! | `written_keys` | the check of written keys |
 //! | `overwritten_reads` | what others have changed of what was read |
 //!
 //! The rules of serializable transactions are in `ssi`. A transaction is used by one thread at a
 //! time and may be handed from one to another.
 
+mod changed_reads;
 mod changes;
 mod commit;
 mod figures;

@@ -59,12 +59,12 @@ impl OverwrittenReads {
     ) -> bool {
         let ranges = self.ranges.get_or_insert_with(|| RangeIndex::of(reads));
         let (overwritten, first) = (&mut self.commits, &mut self.first);
-        logged_changes(log, (reads, &*ranges), within, snapshot, |id, key, sequence| {
+        logged_changes(log, (reads, &*ranges), within, snapshot, |change| {
             if first.is_none() {
-                let family = reads.families().iter().find(|family| family.id == id);
-                *first = family.map(|family| named(family, key));
+                let family = reads.families().iter().find(|family| family.id == change.family);
+                *first = family.map(|family| named(family, change.key));
             }
-            overwritten.add(sequence, false);
+            overwritten.add(change.sequence, false);
         })
     }
 
@@ -81,13 +81,23 @@ impl OverwrittenReads {
     ) -> Result<bool> {
         let mut budget = keys;
         let noted = self.note_within(blocks, of, window, &mut budget);
-        self.looked_at = keys - budget;
-        if self.looked_at > MOST_KEYS {
+        self.note_looked_at(of.0, keys - budget);
+        noted
+    }
+
+    /// Notes how many keys and ranges a look at versions has taken.
+    pub(super) fn note_looked_at(&mut self, reads: &ReadSet, looked_at: u64) {
+        self.looked_at = looked_at;
+        if looked_at > MOST_KEYS {
             self.is_wide = true;
             // Now, and not while others wait.
-            self.ranges.get_or_insert_with(|| RangeIndex::of(of.0));
+            self.ranges_of(reads);
         }
-        noted
+    }
+
+    /// The ranges among the reads, sorted.
+    pub(super) fn ranges_of(&mut self, reads: &ReadSet) -> &RangeIndex {
+        self.ranges.get_or_insert_with(|| RangeIndex::of(reads))
     }
 
     fn note_within(

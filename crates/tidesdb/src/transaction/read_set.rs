@@ -47,6 +47,14 @@ impl RangeEnd {
         }
     }
 
+    pub(super) fn bound(&self) -> Bound<&[u8]> {
+        match self {
+            Self::Through(key) => Bound::Included(key),
+            Self::Before(key) => Bound::Excluded(key),
+            Self::Unbounded => Bound::Unbounded,
+        }
+    }
+
     /// True when `key`, which is not before the range, belongs to it.
     pub(super) fn admits(&self, key: &[u8]) -> bool {
         match self {

@@ -1,10 +1,10 @@
-//! The look of a serializable commit at what came in since its first look.
+//! The look of a commit that has read at what came in since its first look.
 //!
-//! Others wait for the lock under which it looks, and for its place in the log. So it looks at few
-//! keys, or else the other way round: it reads back what was logged since its first look, and
-//! searches its reads for the keys of that. Where neither will do the commit gives its place back,
-//! looks again with nothing held, and takes another place. It does so a few times and is then
-//! refused: others would wait for a look without a bound (I-251).
+//! Others wait for its place in the log, and for the lock of the dependencies under which a
+//! serializable one looks. So it looks at few keys, or else the other way round: it reads back what
+//! was logged since its first look, and searches its reads for the keys of that. Where neither will
+//! do the commit gives its place back, looks again with nothing held, and takes another place. It
+//! does so a few times and is then refused: others would wait for a look without a bound (I-251).
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::key_ranges::ends_behind;
@@ -43,14 +43,25 @@ impl Bounds {
     pub(super) const ALONE: Self = Self { keys: u64::MAX, logged_bytes: 16 << 20 };
 }
 
-/// Calls `found` with the family, the key and the sequence number of each change in the window of
-/// something that was read. False when the log does not have them all.
+/// A change in the window of something that was read.
+#[derive(Clone, Copy)]
+pub(super) struct LoggedChange<'a> {
+    pub family: u32,
+    /// The key; of a range deletion over a range that was read, where that begins.
+    pub key: &'a [u8],
+    pub sequence: SequenceNumber,
+    /// A range deletion meets a range that was read.
+    pub of_range: bool,
+}
+
+/// Calls `found` with each change in the window of something that was read. False when the log does
+/// not have them all.
 pub(super) fn logged_changes(
     log: &Wal,
     (reads, ranges): (&ReadSet, &RangeIndex),
     (window, bounds): (Window, Bounds),
     snapshot: Moment,
-    mut found: impl FnMut(u32, &[u8], SequenceNumber),
+    mut found: impl FnMut(LoggedChange<'_>),
 ) -> bool {
     // Where nothing lived when the window began. All commits in the window are complete.
     let dead: Vec<(u32, KnownRanges)> = reads
@@ -76,8 +87,8 @@ pub(super) fn logged_changes(
             };
             let (family, key) = (operation.family, operation.key);
             if operation.kind == ValueKind::RangeTombstone {
-                if let Some(start) = ranges.met(family, key, operation.value) {
-                    found(family, start, sequence);
+                if let Some(key) = ranges.met(family, key, operation.value) {
+                    found(LoggedChange { family, key, sequence, of_range: true });
                 }
                 let deleted = |(of, point): &(u32, &[u8])| {
                     *of == family && key <= *point && ends_behind(operation.value, point)
@@ -90,14 +101,14 @@ pub(super) fn logged_changes(
                     };
                     points_left = left;
                     if deleted(&point) {
-                        found(family, point.1, sequence);
+                        found(LoggedChange { family, key: point.1, sequence, of_range: false });
                         break;
                     }
                 }
             } else if reads.has_point(family, key)
                 || (ranges.holds(family, key) && !is_dead(family, key))
             {
-                found(family, key, sequence);
+                found(LoggedChange { family, key, sequence, of_range: false });
             }
         }
     });

@@ -40,12 +40,11 @@ use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::sync::lock;
 
 use super::IsolationLevel;
-use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
+use super::changes::Window;
 use super::overwritten_reads::OverwrittenReads;
 use super::read_set::ReadSet;
 use super::recording::{Remembered, is_long, record_at_once, record_in_parts};
 use super::second_look::{Bounds, MOST_TRIES, MOST_WAITED_FOR_BYTES};
-use super::views::Views;
 use super::written_keys::{WrittenKeys, conflict, named, wait_for_conflicting};
 use crate::core::Core;
 use crate::family::FamilyState;
@@ -55,17 +54,19 @@ use crate::write::{CommitCheck, WriteBatch};
 
 /// The checks of a commit that has read, or only read.
 pub(super) struct Validation<'t> {
-    core: &'t Core,
+    pub(super) core: &'t Core,
     level: IsolationLevel,
-    snapshot: Moment,
+    pub(super) snapshot: Moment,
     batch: Option<&'t WriteBatch>,
     /// At the levels that mind.
     written: Option<WrittenKeys<'t>>,
     reads: Option<MutexGuard<'t, ReadSet>>,
-    overwritten: OverwrittenReads,
+    pub(super) overwritten: OverwrittenReads,
     dependencies: Option<Remembered<'t>>,
     /// The limit of reads that are to be recorded after the commit.
     recording: Option<SequenceNumber>,
+    /// Others wait for the place that the commit has in the log.
+    pub(super) in_place: bool,
     /// The second look would have taken too long, and the place was given back.
     too_much: bool,
     tries: u32,
@@ -83,6 +84,7 @@ impl CommitCheck for Validation<'_> {
         if start > looked.min(self.overwritten.through) {
             self.wait_for_conflicting(start);
         }
+        self.in_place = true;
         self.look(start)?;
         self.judge(Some(end))
     }
@@ -107,12 +109,13 @@ impl<'t> Validation<'t> {
             overwritten: OverwrittenReads::after(snapshot.sequence),
             dependencies: None,
             recording: None,
+            in_place: false,
             too_much: false,
             tries: 0,
         }
     }
 
-    /// Serializable: looks at what came in during a long look, as long as that is much.
+    /// Looks at what came in during a long look, as long as that is much.
     pub(super) fn catch_up(&mut self) -> Result<()> {
         for _ in 0..MOST_TRIES {
             if !self.overwritten.is_wide {
@@ -146,6 +149,7 @@ impl<'t> Validation<'t> {
     /// Whether the commit failed only because its second look would have taken too long.
     pub(super) fn begin_again(&mut self) -> bool {
         self.tries += 1;
+        self.in_place = false;
         std::mem::take(&mut self.too_much)
     }
 
@@ -227,58 +231,18 @@ impl<'t> Validation<'t> {
         looked
     }
 
-    /// Repeatable read: no other commit may have changed a key that was read and found.
-    fn look_at_reads(&mut self, reads: &ReadSet, through: SequenceNumber) -> Result<()> {
-        const REASON: &str = "another commit has changed a key that it has read";
-        let window = Window { since: self.overwritten.through, through };
-        if window.is_empty() {
-            return Ok(());
+    /// Has the commit begin again, with nothing held, since its second look would take too long.
+    /// Why it is refused, if it has done so too often.
+    ///
+    /// # Errors
+    /// One that nobody sees, when it begins again.
+    pub(super) fn give_place_back(&mut self) -> Result<&'static str> {
+        self.dependencies = None;
+        self.too_much = self.tries < MOST_TRIES;
+        if self.too_much {
+            return Err(Error::Internal("a look at what was read takes too long".to_owned()));
         }
-        self.overwritten.through = through;
-        let mut views = Views::new(reads.families());
-        for (family, key) in reads.points() {
-            let Some(family) = views.enter(family) else { continue };
-            let mut newest = None;
-            changes_of_key(
-                &self.core.storage.files.blocks,
-                family.view(),
-                key,
-                window,
-                |change| {
-                    newest = Some(change);
-                    false
-                },
-            )?;
-            if newest.is_some() {
-                return Err(self.conflict(family.state, key, REASON));
-            }
-        }
-        for range in reads.ranges() {
-            let Some(family) = views.enter(range.family) else { continue };
-            // Whether it found any of the keys is not asked: such a deletion is rare.
-            if deletion_in_range(family.view(), range, window).is_some() {
-                return Err(self.conflict(family.state, &range.start, REASON));
-            }
-            let dead = family.dead_before(window, self.snapshot);
-            let mut all = u64::MAX;
-            let (view, within) = (family.view(), (&dead, &mut all));
-            changes_of_range(
-                &self.core.storage.files.blocks,
-                view,
-                range,
-                window,
-                within,
-                |key, _| {
-                    let was_there =
-                        self.core.get_stored(family.state, Some(self.snapshot), key, |_| ())?;
-                    match was_there {
-                        Some(()) => Err(self.conflict(family.state, key, REASON)),
-                        None => Ok(()),
-                    }
-                },
-            )?;
-        }
-        Ok(())
+        Ok("too much was committed while the many keys that it has read were looked at")
     }
 
     /// Serializable: notes who has changed what was read.
@@ -312,12 +276,7 @@ impl<'t> Validation<'t> {
             self.overwritten.through = through;
             return Ok(());
         }
-        self.dependencies = None;
-        self.too_much = self.tries < MOST_TRIES;
-        if self.too_much {
-            return Err(Error::Internal("a look at what was read takes too long".to_owned()));
-        }
-        let reason = "too much was committed while the many keys that it has read were looked at";
+        let reason = self.give_place_back()?;
         Err(self.serialization_conflict_at(self.overwritten.some_place(reads), reason))
     }
 
@@ -379,7 +338,7 @@ impl<'t> Validation<'t> {
         Error::Conflict { family, key, reason }
     }
 
-    fn conflict(&self, family: &FamilyState, key: &[u8], reason: &'static str) -> Error {
+    pub(super) fn conflict(&self, family: &FamilyState, key: &[u8], reason: &'static str) -> Error {
         conflict(self.core, family, key, reason)
     }
 }

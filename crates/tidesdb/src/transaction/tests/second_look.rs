@@ -170,7 +170,9 @@ fn a_commit_that_others_outrun_is_refused_and_keeps_none_waiting() {
         }
     };
     type Read = fn(&mut Transaction, &Family);
-    for read in [by_points as Read, by_range, by_ranges] {
+    let levels = [IsolationLevel::Serializable, IsolationLevel::RepeatableRead];
+    let reads = [by_points as Read, by_range, by_ranges];
+    for (level, read) in levels.into_iter().flat_map(|level| reads.map(|read| (level, read))) {
         let (db, _) = open(&SimVfs::new(1), SyncMode::None);
         // All keys stay in the memtable, which a look at a range goes through.
         let [a, b, c] = &["read", "written", "filled"]
@@ -180,7 +182,7 @@ fn a_commit_that_others_outrun_is_refused_and_keeps_none_waiting() {
         db.write(&batch).unwrap();
         let oldest = db.begin(IsolationLevel::Serializable).unwrap();
         c.put(b"unrelated", b"").unwrap();
-        let mut long = db.begin(IsolationLevel::Serializable).unwrap();
+        let mut long = db.begin(level).unwrap();
         read(&mut long, a);
         long.put(b, b"written", b"new").unwrap();
         // Something to look for, or there would be no look.
@@ -188,7 +190,8 @@ fn a_commit_that_others_outrun_is_refused_and_keeps_none_waiting() {
         let (other, filled) = (db.clone(), c.clone());
         steps::put(&steps::BEFORE_A_VIEW, move || {
             // Not in the place of the commit, which this thread would wait for.
-            if other.core().isolation.dependencies.try_lock().is_ok() {
+            let log = &other.core().storage.log;
+            if log.reserved() == log.published() {
                 (0..4).for_each(|_| filled.put(b"filler", &[7; 256 << 10]).unwrap());
             }
         });
@@ -203,10 +206,48 @@ fn a_commit_that_others_outrun_is_refused_and_keeps_none_waiting() {
         assert!(error.to_string().contains("too much was committed"), "{error}");
         // Without others it comes to an end.
         long.rollback().unwrap();
-        long.reset(IsolationLevel::Serializable).unwrap();
+        long.reset(level).unwrap();
         read(&mut long, a);
         long.put(b, b"written", b"new").unwrap();
         long.commit().unwrap();
         drop(oldest);
+    }
+}
+
+/// The first look at many reads took so long that much came in, and with its place taken the commit
+/// looked at all of them again while others waited. A change among what came in is still found.
+#[test]
+fn a_repeatable_reader_finds_in_the_log_what_has_changed_during_its_look() {
+    let change = |family: &Family, n: u64| family.put(key(n), b"new").unwrap();
+    let delete = |family: &Family, n: u64| family.delete_range(key(n), key(n + 1)).unwrap();
+    let nothing = |_: &Family, _: u64| ();
+    type Change = fn(&Family, u64);
+    type Read = fn(&mut Transaction, &Family);
+    for (change, is_refused) in [(change as Change, true), (delete, true), (nothing, false)] {
+        for read in [by_points as Read, by_range] {
+            let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+            let [a, b, c] = [0, 1, 2].map(|n| families[n].clone());
+            let mut batch = WriteBatch::new();
+            (0..KEYS).for_each(|n| batch.put(&a, &key(n), b"old").unwrap());
+            db.write(&batch).unwrap();
+            let mut long = db.begin(IsolationLevel::RepeatableRead).unwrap();
+            read(&mut long, &a);
+            long.put(&b, b"written", b"new").unwrap();
+            c.put(b"unrelated", b"").unwrap();
+            let mut first = true;
+            let (changed, other) = (a.clone(), c.clone());
+            steps::put(&steps::BEFORE_A_VIEW, move || {
+                if std::mem::take(&mut first) {
+                    change(&changed, KEYS / 2);
+                    // In no range that was read, and of no key.
+                    other.put(b"filler", b"").unwrap();
+                }
+            });
+            steps::take_most_waited_for();
+            let committed = long.commit();
+            steps::remove(&steps::BEFORE_A_VIEW);
+            assert!(steps::take_most_waited_for() <= MOST_KEYS);
+            assert_eq!(committed.is_err(), is_refused, "{committed:?}");
+        }
     }
 }

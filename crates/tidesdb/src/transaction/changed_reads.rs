@@ -1,0 +1,136 @@
+//! What a repeatable reader is refused for: that another commit has changed what it has read.
+
+use std::sync::atomic::Ordering;
+
+use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::{Error, Result};
+
+use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
+use super::read_set::ReadSet;
+use super::second_look::{Bounds, logged_changes};
+use super::validation::Validation;
+use super::views::Views;
+use crate::family::FamilyState;
+
+const CHANGED: &str = "another commit has changed a key that it has read";
+
+impl Validation<'_> {
+    /// Repeatable read: no other commit may have changed a key that was read and found.
+    pub(super) fn look_at_reads(&mut self, reads: &ReadSet, through: SequenceNumber) -> Result<()> {
+        let window = Window { since: self.overwritten.through, through };
+        if window.is_empty() {
+            return Ok(());
+        }
+        self.overwritten.looked_at = 0;
+        let bounds = if self.in_place { Bounds::WAITED_FOR } else { Bounds::ALONE };
+        // What a long look has seen need not be looked at once more.
+        let logged_first =
+            self.overwritten.through > self.snapshot.sequence && self.overwritten.is_wide;
+        let looked = (logged_first && self.look_at_logged(reads, window, bounds)?)
+            || self.look_at_versions(reads, window, bounds)?
+            || (!logged_first && self.look_at_logged(reads, window, bounds)?);
+        #[cfg(test)]
+        if self.in_place {
+            super::tests::steps::note_waited_for(self.overwritten.looked_at);
+        }
+        if looked {
+            self.overwritten.through = through;
+            return Ok(());
+        }
+        let reason = self.give_place_back()?;
+        // ORDERING: a statistic.
+        self.core.telemetry.counters.transaction_conflicts.fetch_add(1, Ordering::Relaxed);
+        let (family, key) = self.overwritten.some_place(reads).unwrap_or_default();
+        Err(Error::Conflict { family, key, reason })
+    }
+
+    /// Looks at the versions of what was read. False when that is more than the bounds say.
+    fn look_at_versions(
+        &mut self,
+        reads: &ReadSet,
+        window: Window,
+        bounds: Bounds,
+    ) -> Result<bool> {
+        let mut budget = bounds.keys;
+        let looked = self.look_at_versions_within(reads, window, &mut budget);
+        self.overwritten.note_looked_at(reads, bounds.keys - budget);
+        looked
+    }
+
+    fn look_at_versions_within(
+        &self,
+        reads: &ReadSet,
+        window: Window,
+        budget: &mut u64,
+    ) -> Result<bool> {
+        let blocks = &self.core.storage.files.blocks;
+        let mut views = Views::new(reads.families());
+        for (family, key) in reads.points() {
+            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+            *budget = left;
+            let Some(family) = views.enter(family) else { continue };
+            let mut is_changed = false;
+            changes_of_key(blocks, family.view(), key, window, |_| {
+                is_changed = true;
+                false
+            })?;
+            if is_changed {
+                return Err(self.conflict(family.state, key, CHANGED));
+            }
+        }
+        for range in reads.ranges() {
+            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+            *budget = left;
+            let Some(family) = views.enter(range.family) else { continue };
+            // Whether it found any of the keys is not asked: such a deletion is rare.
+            if deletion_in_range(family.view(), range, window).is_some() {
+                return Err(self.conflict(family.state, &range.start, CHANGED));
+            }
+            let dead = family.dead_before(window, self.snapshot);
+            let (view, within) = (family.view(), (&dead, &mut *budget));
+            let all = changes_of_range(blocks, view, range, window, within, |key, _| {
+                self.check_was_absent(family.state, key)
+            })?;
+            if !all {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Looks at what was logged in the window. False when that is more than the bounds say, or the
+    /// log does not have it all.
+    fn look_at_logged(&mut self, reads: &ReadSet, window: Window, bounds: Bounds) -> Result<bool> {
+        let log = &self.core.storage.log;
+        if self.in_place {
+            // Commits in front that have to do with none of its keys may not be complete yet.
+            log.wait_published(window.through);
+        }
+        let ranges = self.overwritten.ranges_of(reads);
+        let of = (reads, ranges);
+        let mut changes = Vec::new();
+        let whole = logged_changes(log, of, (window, bounds), self.snapshot, |change| {
+            changes.push((change.family, change.key.to_vec(), change.of_range));
+        });
+        if !whole {
+            return Ok(false);
+        }
+        for (family, key, of_range) in changes {
+            let state = reads.families().iter().find(|state| state.id == family);
+            let Some(state) = state else { continue };
+            if of_range || reads.has_point(family, &key) {
+                return Err(self.conflict(state, &key, CHANGED));
+            }
+            self.check_was_absent(state, &key)?;
+        }
+        Ok(true)
+    }
+
+    /// Refuses the change of a key in a range that was read, if the reader found it there.
+    fn check_was_absent(&self, family: &FamilyState, key: &[u8]) -> Result<()> {
+        match self.core.get_stored(family, Some(self.snapshot), key, |_| ())? {
+            Some(()) => Err(self.conflict(family, key, CHANGED)),
+            None => Ok(()),
+        }
+    }
+}
