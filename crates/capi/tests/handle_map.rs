@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+#[expect(unreachable_pub, reason = "the library has it public in a private module")]
 #[path = "../src/handle_map.rs"]
 mod handle_map;
 

@@ -22,6 +22,7 @@
 //! Checked by loom models (`loom_*`) in `snapshot_registry/tests.rs`.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU8;
 use std::ops::Deref;
 
 use tidesdb_base::entry::SequenceNumber;
@@ -49,7 +50,8 @@ pub struct Moment {
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
     moment: Moment,
-    stripe: usize,
+    /// Number of the stripe, counted from one, so that an option of it takes no more room.
+    stripe: NonZeroU8,
 }
 
 impl Registration {
@@ -59,7 +61,14 @@ impl Registration {
     pub const fn moment(self) -> Moment {
         self.moment
     }
+
+    const fn stripe(self) -> usize {
+        self.stripe.get() as usize - 1
+    }
 }
+
+const _: () = assert!(size_of::<Option<Registration>>() == size_of::<Option<Moment>>());
+const _: () = assert!(STRIPES < u8::MAX as usize);
 
 impl Deref for Registration {
     type Target = Moment;
@@ -116,22 +125,22 @@ impl SnapshotRegistry {
         let moment = now();
         registered.live.add(moment.sequence);
         registered.times.add(moment.now);
-        Registration { moment, stripe }
+        Registration { moment, stripe: NonZeroU8::MIN.saturating_add(stripe as u8) }
     }
 
     /// Registers once more a snapshot that is not released meanwhile. It goes where the first one
     /// is, so that a watch of both ends once.
     #[inline]
     pub fn register_again(&self, registration: Registration) -> Registration {
-        self.register_in(registration.stripe, || registration.moment)
+        self.register_in(registration.stripe(), || registration.moment)
     }
 
     /// Gives up a registration. True when no other reader of the stripe holds the snapshot, or its
     /// time, and that was watched: who is told looks again, and may find that another reader does.
     #[inline]
     pub fn release(&self, registration: Registration) -> bool {
-        let Registration { moment, stripe } = registration;
-        let mut stripe = lock(&self.0[stripe]);
+        let moment = registration.moment;
+        let mut stripe = lock(&self.0[registration.stripe()]);
         stripe.live.remove(moment.sequence);
         let was_oldest = stripe.times.remove(moment.now);
         let passes_on = was_oldest && std::mem::take(&mut stripe.watches_time);

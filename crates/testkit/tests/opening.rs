@@ -5,12 +5,14 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tidesdb::{Components, Db, DbOptions, FamilyOptions, ScanOptions, SyncMode};
-use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
-use tidesdb_sys::sched::{Job, Lane, Scheduler};
+use tidesdb_sim::{
+    CrashProfile, FaultVfs, ManualClock, ManualScheduler, MutationKind, Op, Phase, SimVfs,
+};
+use tidesdb_sys::sched::{Job, Lane, LaneThreads, Scheduler, ThreadPool};
 use tidesdb_sys::vfs::Vfs;
 
 /// Only writers step it and callers who wait, except that an eager one does flushes at
@@ -227,6 +229,48 @@ fn an_opening_makes_no_more_syncs_than_a_new_manifest_needs() {
         check(open(&image, Flusher::new(false)), &when);
         check(open(&image, Flusher::new(false)), &when);
     }
+}
+
+/// Syncs that have no order between them wait for the disk together: the log, the new manifest,
+/// `CURRENT.new` and the names of all. The rename comes behind all of them.
+#[test]
+fn an_opening_after_a_crash_waits_for_the_disk_twice() {
+    const TOGETHER: usize = 4;
+    let sim = SimVfs::new(1);
+    let db = open_synced(&sim, Flusher::new(false), SyncMode::None);
+    let family = db.create_family("a", FamilyOptions::default()).unwrap();
+    family.put(b"k", b"in the log").unwrap();
+    let disk = FaultVfs::new(sim.crash_image(CrashProfile::Everything, 1));
+
+    let (syncs, begun) = (Arc::new((Mutex::new(0), Condvar::new())), Arc::new(Mutex::new(vec![])));
+    let (counted, noted) = (Arc::clone(&syncs), Arc::clone(&begun));
+    disk.before_calls(Some(Arc::new(move |op, path| {
+        let (count, one_more) = &*counted;
+        match op {
+            Op::Rename => noted.lock().unwrap().push(*count.lock().unwrap()),
+            Op::Sync | Op::SyncDir => {
+                let mut under_way = count.lock().unwrap();
+                *under_way += 1;
+                one_more.notify_all();
+                let is_alone = |under_way: &mut usize| *under_way < TOGETHER;
+                let patience = Duration::from_secs(5);
+                let waited = one_more.wait_timeout_while(under_way, patience, is_alone).unwrap();
+                assert!(!waited.1.timed_out(), "{op:?} of {} is alone", path.display());
+            }
+            _ => {}
+        }
+    })));
+    let threads = LaneThreads { flush: 1, compaction: TOGETHER - 1, sync: 1, housekeeping: 1 };
+    let pool = ThreadPool::new("opening", threads, Arc::new(|_, _: &str| {})).unwrap();
+    let (clock, vfs) = (Arc::new(ManualClock::new(1_000_000)), Arc::clone(&disk) as _);
+    let options = DbOptions::default().compaction_threads(TOGETHER - 1);
+    let components = Components { vfs, scheduler: Arc::new(pool), clock };
+    let db = Db::open_with("/db", options, components).unwrap();
+    disk.before_calls(None);
+    assert_eq!(*begun.lock().unwrap(), [TOGETHER], "syncs in front of the rename");
+    assert_eq!(*syncs.0.lock().unwrap(), TOGETHER + 1, "one more is that of the rename");
+    let family = db.family("a").unwrap();
+    assert_eq!(family.get(b"k").unwrap().as_deref(), Some(&b"in the log"[..]));
 }
 
 /// Bytes of all log segments on the disk.

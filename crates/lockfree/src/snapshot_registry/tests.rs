@@ -141,7 +141,7 @@ mod models {
     }
 
     #[test]
-    fn loom_nothing_is_dropped_that_a_live_snapshot_needs() {
+    fn loom_nothing_is_dropped_that_a_snapshot_needs() {
         loom::model(|| {
             let world = World::new();
             let readers = [0, 1].map(|stripe| spawn(&world, move |world| world.read(stripe)));
@@ -149,7 +149,9 @@ mod models {
             if !world.registry.list().contains(&1) {
                 world.is_dropped.store(true, Ordering::Release);
             }
-            readers.map(|reader| reader.join().unwrap());
+            for reader in readers {
+                reader.join().unwrap();
+            }
         });
     }
 
@@ -191,7 +193,9 @@ mod models {
             });
             let is_watched = world.registry.watch(&[1]);
             let watches_time = world.registry.watch_time(10);
-            readers.map(|reader| reader.join().unwrap());
+            for reader in readers {
+                reader.join().unwrap();
+            }
             let told = told.load(Ordering::Relaxed);
             assert!(told > 0 || !is_watched && !watches_time, "nobody was told");
         });

@@ -215,12 +215,14 @@ impl Core {
         if !version.range_tombstones.is_empty() {
             family.writes.space.forget();
         }
+        // Only then they may go. The end of a compaction has the family looked at again.
+        let alone = family.compactions.lock().count() == 0;
         let mut rules = rules(&options, family.favours_readers(&version));
         rules.awaits_snapshots =
             activity != Activity::Busy && self.has_held_garbage(family, &version);
         PlannerInput {
             rules,
-            has_dead_tables: self.has_droppable_tables(family),
+            has_dead_tables: alone && self.has_droppable_tables(family),
             runs: summarize(&version, &options, version.liveness_rules(&snapshots, now)),
             version,
             snapshots,
