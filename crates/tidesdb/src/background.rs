@@ -8,6 +8,7 @@
 mod compaction_triggers;
 mod compactions;
 mod full_disk;
+mod interval_sync;
 mod manual_compactions;
 mod repair;
 mod requests;

@@ -25,7 +25,7 @@ pub(crate) use self::families::{Families, check_name, check_number_of_families};
 pub(crate) use self::health::Health;
 pub(crate) use self::isolation::Isolation;
 pub(crate) use self::jobs::Jobs;
-pub(crate) use self::owner::{Owner, OwnerShare, SharedOwner};
+pub(crate) use self::owner::{Owner, OwnerShare, SharedOwner, ShutDown};
 pub(crate) use self::progress_bell::ProgressBell;
 pub(crate) use self::requests::{BackgroundRequests, TryCommit};
 pub(crate) use self::storage::Storage;

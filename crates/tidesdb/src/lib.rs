@@ -34,7 +34,7 @@
 //! * the read path is `read/`, and `iterator/` for scans;
 //! * `flush/` turns memtables into tables, `compaction/` merges tables;
 //! * `version/` is the set of files and the manifest behind it;
-//! * `recovery/` and `db/open` bring a directory back to life;
+//! * `opening/` brings a directory back to life;
 //! * `salvage/` works on databases that do not open.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
@@ -53,10 +53,10 @@ mod handles;
 mod iterator;
 mod memory;
 mod memtable;
+mod opening;
 pub mod options_file;
 mod output;
 mod read;
-mod recovery;
 pub mod salvage;
 mod ssi;
 mod stats;

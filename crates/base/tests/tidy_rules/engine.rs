@@ -11,7 +11,6 @@ const ORDER: &[&[&str]] = &[
     &["memtable"],
     &["wal"],
     &["flow", "memory", "cache", "version"],
-    &["recovery"],
     // What all others share, and what users hold of it.
     &["family", "core", "handles"],
     &["output"],
@@ -24,6 +23,7 @@ const ORDER: &[&[&str]] = &[
     &["compaction"],
     &["flush"],
     &["background"],
+    &["opening"],
     &["db"],
     // What stands beside the engine: it uses what users use.
     &["guide", "options_file", "salvage", "testing"],

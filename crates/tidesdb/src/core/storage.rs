@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_files::file_numbers::FileNumbers;
 
-use crate::recovery::{LeftOut, Orphans, TornManifest};
-use crate::version::{Catalog, FileContext};
-use crate::wal::Wal;
+use crate::version::{Catalog, FileContext, Orphans, TornManifest};
+use crate::wal::{LeftOut, Wal};
 
 /// The files of a database, as far as no family alone has them.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::StallReason;
 use tidesdb_base::options::RuntimeOptions;
 
-use super::open::memory_budget;
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::StallTimer;
+use crate::opening::memory_budget;
 
 /// How long a call waits for running compactions to notice that they were cancelled.
 const CANCEL_TIMEOUT_MS: u64 = 30_000;

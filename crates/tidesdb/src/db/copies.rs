@@ -16,16 +16,14 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_sys::sched::NoThreads;
 use tidesdb_sys::vfs::OpenMode;
 
-use super::components::Components;
-use super::directory::{self, sync_parent};
-use super::open::open_in;
 use super::target::Target;
 use crate::core::Core;
 use crate::flush::ConsistentFiles;
 use crate::memory::Holder;
-use crate::recovery::NO_LOG;
+use crate::opening::{Components, locked_before, open_in, sync_parent};
 use crate::telemetry::spans::span;
 use crate::verify::VerifyReport;
+use crate::version::NO_LOG;
 use crate::version::PersistedState;
 
 /// How [`crate::Db::checkpoint_with`] and [`crate::Db::backup_with`] make a copy.
@@ -208,8 +206,8 @@ impl Core {
         options.max_memory_usage = options.least_memory_budget();
         let lent = options.max_memory_usage.min(self.memory.budget.bytes() / 8);
         let _lent = self.memory.budget.lend(Holder::Background, lent);
-        let copy = open_in(target.path(), options, components, |vfs, path, _| {
-            directory::locked_before(vfs, path, guard)
+        let copy = open_in(target.path(), options, components, Core::shut_down, |vfs, path, _| {
+            locked_before(vfs, path, guard)
         })?;
         let report = VerifyReport::of(copy.core(), &mut |so_far| {
             self.health.check_open()?;

@@ -18,10 +18,9 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 use tidesdb_base::options::DbOptions;
 
-use super::components::Components;
-use super::open::open_core;
 use crate::core::{Core, SharedOwner};
 use crate::handles::Snapshot;
+use crate::opening::{Components, open_core};
 use crate::transaction::{IsolationLevel, Transaction};
 use crate::write::{WriteBatch, WriteOptions};
 
@@ -97,7 +96,7 @@ impl Db {
         options: DbOptions,
         components: Components,
     ) -> Result<Self> {
-        let opened = open_core(path.as_ref(), options, components)?;
+        let opened = open_core(path.as_ref(), options, components, Core::shut_down)?;
         Ok(Self { owner: Arc::new(SharedOwner::new(opened)) })
     }
 

@@ -1,24 +1,17 @@
-//! The handle of a database, and its life: opening, families, closing.
+//! The handle of a database: its families, copies of it, closing. Opening is in `opening`.
 
-mod beginning;
 mod close;
-mod components;
 mod control;
 mod copies;
-mod directory;
 mod families;
 mod family;
 mod family_changes;
 mod handle;
-mod known_families;
-mod open;
-mod retained_log;
 mod target;
 #[cfg(test)]
 mod tests;
 mod transactions;
-mod unreplayed_log;
 
-pub use self::components::Components;
 pub use self::copies::CopyOptions;
 pub use self::handle::Db;
+pub use crate::opening::Components;

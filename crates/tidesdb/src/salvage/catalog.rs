@@ -15,8 +15,8 @@ use tidesdb_files::manifest::{Change, ManifestRemains, TableRecord, current, nam
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::means_damage;
 
-use crate::recovery::TornManifest;
 use crate::salvage::source::Source;
+use crate::version::TornManifest;
 
 /// What is known of a family from the manifest.
 #[derive(Clone, Debug, Default)]

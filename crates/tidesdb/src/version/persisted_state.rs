@@ -9,6 +9,9 @@ use std::sync::Arc;
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, Edit, TableRecord, ValueLogRecord};
 
+/// Start of the log in the manifest of a database that was closed with everything in tables.
+pub(crate) const NO_LOG: u64 = u64::MAX;
+
 /// What the manifest says of one family.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FamilyRecord {

@@ -9,8 +9,11 @@ use tidesdb_files::manifest::{Unsynced, current};
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::Vfs;
 
-use crate::recovery::{self, Inventory, NO_LOG, Recovered, Replayed, Synced, Workers};
-use crate::version::{Catalog, PersistedState, begin_log_with};
+use super::durable::{Recovered, Synced};
+use super::inventory::Inventory;
+use super::replay::Replayed;
+use super::workers::Workers;
+use crate::version::{Catalog, NO_LOG, PersistedState, begin_log_with};
 use crate::wal::{LogConfig, NoSegmentAt, Wal};
 
 /// What an opening builds on.
@@ -34,7 +37,7 @@ impl Ground {
         let is_closed = |found: &Inventory| found.is_marked && found.state.log_start == NO_LOG;
         let is_at_its_end = replayed.goes_on_at() == replayed.newest;
         let closed = found.filter(|&found| is_closed(found) && is_at_its_end);
-        match closed.is_some_and(|found| !recovery::has_orphans(vfs, dir, found)) {
+        match closed.is_some_and(|found| !found.has_orphans(vfs, dir)) {
             true => Self::Found,
             false => Self::NotOnDisk,
         }

@@ -14,16 +14,14 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::wal::{RecordKind, SegmentReader};
 use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
-use super::Inventory;
+use super::inventory::Inventory;
 use super::inventory::check_number;
 use super::load::Load;
-use super::log_end::{self, LeftOut};
+use super::log_end;
 use super::piece::{Failure, Piece, Targets};
 use super::workers::Workers;
-use crate::wal::Retained;
-
-/// Start of the log in the manifest of a database that was closed with everything in tables.
-pub(crate) const NO_LOG: u64 = u64::MAX;
+use crate::version::NO_LOG;
+use crate::wal::{LeftOut, Retained};
 
 /// What replaying found. Three positions that are often the same and never mean the same:
 ///

@@ -9,11 +9,11 @@ use tidesdb_base::options::DbOptions;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{LockGuard, ReadOnlyVfs, Vfs};
 
-use crate::recovery::{self, Inventory};
-use crate::version::DirectoryLock;
+use super::inventory::{Inventory, take_inventory};
+use crate::version::{DirectoryLock, remove_interrupted_creation};
 
 /// A directory that belongs to the database being opened.
-pub(super) struct OwnedDirectory {
+pub(crate) struct OwnedDirectory {
     /// The file system with the directory held open. That of an opening for reading changes
     /// nothing.
     pub vfs: Arc<dyn Vfs>,
@@ -35,14 +35,14 @@ pub(super) fn take(vfs: &Arc<dyn Vfs>, path: &Path, options: &DbOptions) -> Resu
     // From here on the path is only a name for what is held open.
     let vfs = vfs.hold_dir(path).map_err(|e| Error::io("open", path, e))?;
     let lock = Arc::new(DirectoryLock::take(Arc::clone(&vfs), path, options.read_only)?);
-    let found = recovery::take_inventory(&vfs, path).and_then(|found| {
+    let found = take_inventory(&vfs, path).and_then(|found| {
         if found.is_none() && !creates { Err(no_database(path)) } else { Ok(found) }
     });
     match found {
         Ok(found) => {
             if found.is_none() {
                 sync_parent(vfs.as_ref(), path)?;
-                recovery::remove_interrupted_creation(vfs.as_ref(), path)?;
+                remove_interrupted_creation(vfs.as_ref(), path)?;
             }
             Ok(OwnedDirectory { vfs, lock, found })
         }
@@ -65,7 +65,7 @@ pub(super) fn take(vfs: &Arc<dyn Vfs>, path: &Path, options: &DbOptions) -> Resu
 ///
 /// # Errors
 /// [`Error::Corruption`], [`Error::NotADatabase`], [`Error::Io`].
-pub(super) fn locked_before(
+pub(crate) fn locked_before(
     vfs: &Arc<dyn Vfs>,
     path: &Path,
     guard: Arc<dyn LockGuard>,
@@ -73,7 +73,7 @@ pub(super) fn locked_before(
     let vfs: Arc<dyn Vfs> = ReadOnlyVfs::new(Arc::clone(vfs));
     let vfs = vfs.hold_dir(path).map_err(|e| Error::io("open", path, e))?;
     let lock = Arc::new(DirectoryLock::held(Arc::clone(&vfs), path, guard));
-    let found = recovery::take_inventory(&vfs, path)?;
+    let found = take_inventory(&vfs, path)?;
     if found.is_none() {
         return Err(no_database(path));
     }
@@ -119,7 +119,7 @@ fn make_directory(vfs: &dyn Vfs, path: &Path, creates: bool) -> Result<Made> {
 
 /// Makes the name of a new database's directory durable, whichever opening made it: an earlier open
 /// may have made it and failed before this.
-pub(super) fn sync_parent(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+pub(crate) fn sync_parent(vfs: &dyn Vfs, path: &Path) -> Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
     // The parent of a path of one name is where the process is.
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };

@@ -17,44 +17,55 @@ use tidesdb_sys::vfs::Vfs;
 use super::beginning::{self, Ground};
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
+use super::inventory::Inventory;
 use super::known_families::load_families;
+use super::piece::{Target, Targets};
+use super::replay::Replayed;
 use super::retained_log::RetainedLog;
 use super::unreplayed_log::{self, UnreplayedLog};
+use super::workers::Workers;
 use crate::background::BACKGROUND;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
-use crate::core::{Core, Environment, Families, FileWork, Health, Isolation, Owner, Storage};
+use crate::core::{
+    Core, Environment, Families, FileWork, Health, Isolation, Owner, ShutDown, Storage,
+};
 use crate::family::{DatabaseId, FamilyState};
 use crate::flow::DatabaseFlow;
 use crate::flow::disk::{self, DiskSpace};
 use crate::memory::{BufferPool, Memory, MemoryBudget};
-use crate::recovery::{Inventory, Orphans, Replayed, Target, Targets, Workers};
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::events::Events;
 use crate::telemetry::latency_recorder::LatencyRecorder;
 use crate::telemetry::spans::span;
 use crate::telemetry::{CoreCounters, Telemetry};
-use crate::version::{DirectoryLock, FileContext, ObsoleteFiles};
+use crate::version::{DirectoryLock, FileContext, ObsoleteFiles, Orphans};
 use crate::wal::{LogConfig, Wal};
 
 /// Block size that the cache's slots are laid out for.
 const USUAL_BLOCK_BYTES: usize = 4096;
 
-/// Opens a database.
+/// Opens a database, which `shut_down` closes one day.
 ///
 /// # Errors
 /// See [`crate::Db::open`].
-pub(super) fn open_core(path: &Path, options: DbOptions, components: Components) -> Result<Owner> {
-    open_in(path, options, components, directory::take)
+pub(crate) fn open_core(
+    path: &Path,
+    options: DbOptions,
+    components: Components,
+    shut_down: ShutDown,
+) -> Result<Owner> {
+    open_in(path, options, components, shut_down, directory::take)
 }
 
 /// Opens a database in a directory that `take` makes this opening's.
 ///
 /// # Errors
 /// As [`open_core`], and those of `take`.
-pub(super) fn open_in(
+pub(crate) fn open_in(
     path: &Path,
     options: DbOptions,
     components: Components,
+    shut_down: ShutDown,
     take: impl FnOnce(&Arc<dyn Vfs>, &Path, &DbOptions) -> Result<OwnedDirectory>,
 ) -> Result<Owner> {
     options.validate()?;
@@ -63,7 +74,7 @@ pub(super) fn open_in(
     let directory = take(&components.vfs, path, &options)?;
     let lock = Arc::clone(&directory.lock);
     // An opening that fails from here on shuts it down: work may be queued and running.
-    let opened = build(path, options, components, directory)
+    let opened = build(path, options, components, shut_down, directory)
         // A reader that found no lock file may have read beside a writer.
         .map_err(|e| lock.explain(e))?;
     let core = opened.core();
@@ -77,7 +88,7 @@ pub(super) fn open_in(
 }
 
 /// The memory budget in bytes for a setting of `max_memory_usage`.
-pub(super) fn memory_budget(options: &DbOptions, setting: u64) -> u64 {
+pub(crate) fn memory_budget(options: &DbOptions, setting: u64) -> u64 {
     if setting != 0 {
         return setting;
     }
@@ -89,6 +100,7 @@ fn build(
     path: &Path,
     options: DbOptions,
     components: Components,
+    shut_down: ShutDown,
     directory: OwnedDirectory,
 ) -> Result<Owner> {
     let OwnedDirectory { vfs, lock, found } = directory;
@@ -112,7 +124,7 @@ fn build(
         false => Ground::of((vfs.as_ref(), path), found.as_ref(), &replayed),
     };
     let left = found.as_ref().filter(|_| !ground.is_all_there_is());
-    let mut orphans = left.map(|found| Orphans::of(found, &replayed.retained));
+    let mut orphans = left.map(|found| found.orphans(&replayed.retained));
     let rest = found.as_ref().and_then(|found| UnreplayedLog::of(&replayed, found, path));
     let (left_out, torn) = (replayed.left_out.clone(), found.as_ref().and_then(|f| f.torn));
     let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
@@ -124,7 +136,7 @@ fn build(
     let orphans = tidy(orphans, &log, options.read_only, (vfs.as_ref(), path))?;
     let storage = Storage::new(numbers, log, catalog, files, (orphans, left_out, torn));
     let core = assemble(identity, path, options, (vfs, components), (memory, storage));
-    let opened = Owner::new(Arc::clone(&core), Core::shut_down);
+    let opened = Owner::new(Arc::clone(&core), shut_down);
     let families: Vec<_> = families.into_values().collect();
     make_known(&core, &families);
     rest.map_or(Ok(()), |rest| rest.load(&core, &workers, most_bytes))?;

@@ -14,12 +14,11 @@ use tidesdb_files::manifest::{Change, current, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{OpenMode, Vfs};
 
-use super::Inventory;
-use crate::version::PersistedState;
+use super::PersistedState;
 use crate::wal::Retained;
 
 /// Folder for files that the manifest knows nothing about.
-pub(crate) const SET_ASIDE: &str = "set-aside";
+const SET_ASIDE: &str = "set-aside";
 
 /// Removes what an interrupted creation left in a directory without `CURRENT`.
 ///
@@ -38,18 +37,23 @@ pub(crate) fn remove_interrupted_creation(vfs: &dyn Vfs, dir: &Path) -> Result<(
     Ok(())
 }
 
-/// Whether there is anything besides a database that needs no log.
-pub(crate) fn has_orphans(vfs: &dyn Vfs, dir: &Path, found: &Inventory) -> bool {
-    let live = LiveFiles::of(&found.state);
+/// Whether any of `files` is not one of a database that needs no log, or some are set aside.
+pub(crate) fn has_orphans(
+    (vfs, dir): (&dyn Vfs, &Path),
+    state: &PersistedState,
+    manifest: u64,
+    files: &BTreeMap<FileKind, u64>,
+) -> bool {
+    let live = LiveFiles::of(state);
     let is_orphan = |&kind: &FileKind| match kind {
         FileKind::Table(number) => !live.tables.contains(&number),
         FileKind::ValueLog(number) => !live.value_logs.contains(&number),
-        FileKind::Manifest(number) => number != found.manifest.number(),
+        FileKind::Manifest(number) => number != manifest,
         FileKind::LogSegment(_) => true,
         FileKind::Current | FileKind::Closed | FileKind::Lock | FileKind::EventLog => false,
     };
     let set_aside = names_in(vfs, &dir.join(SET_ASIDE)).next().is_some();
-    found.has_temporary || set_aside || found.files.keys().any(is_orphan)
+    set_aside || files.keys().any(is_orphan)
 }
 
 /// What an opening found besides the database itself, until it is removed.
@@ -76,14 +80,17 @@ pub(crate) struct Found {
 
 impl Orphans {
     /// Of a database whose log segments `retained` are still needed.
-    pub(crate) fn of(found: &Inventory, retained: &[Retained]) -> Self {
+    pub(crate) fn of(
+        state: PersistedState,
+        manifest: u64,
+        files: BTreeMap<FileKind, u64>,
+        retained: &[Retained],
+    ) -> Self {
         let in_use: BTreeSet<String> = retained
             .iter()
             .filter_map(|segment| segment.path.file_name())
             .map(|name| name.to_string_lossy().into_owned())
             .collect();
-        let (state, files) = (found.state.clone(), found.files.clone());
-        let manifest = found.manifest.number();
         Self::Found(Found { state, manifest, files, in_use, unnamed_are_gone: false })
     }
 

@@ -11,8 +11,9 @@ use tidesdb_files::manifest::{ManifestWriter, closed, current, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{DirEntry, OpenMode, Vfs};
 
-use super::{TornManifest, foreign};
-use crate::version::PersistedState;
+use super::foreign;
+use crate::version::{Orphans, PersistedState, TornManifest, has_orphans};
+use crate::wal::Retained;
 
 /// A database that was found in a directory.
 #[derive(Debug)]
@@ -33,6 +34,18 @@ pub(crate) struct Inventory {
 }
 
 impl Inventory {
+    /// Whether there is anything besides a database that needs no log.
+    pub(super) fn has_orphans(&self, vfs: &dyn Vfs, dir: &Path) -> bool {
+        let manifest = self.manifest.number();
+        self.has_temporary || has_orphans((vfs, dir), &self.state, manifest, &self.files)
+    }
+
+    /// What is there besides the database, whose log segments `retained` are still needed.
+    pub(super) fn orphans(&self, retained: &[Retained]) -> Orphans {
+        let (state, files) = (self.state.clone(), self.files.clone());
+        Orphans::of(state, self.manifest.number(), files, retained)
+    }
+
     /// A file number above every one in use.
     pub(crate) fn next_number(&self) -> u64 {
         let highest = self.files.keys().filter_map(|kind| kind.number()).max().unwrap_or(0);

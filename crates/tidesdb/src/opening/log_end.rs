@@ -5,7 +5,6 @@
 //! missing. What the manifest knows of tables says nothing about that: a newer commit of one family
 //! may be in a table while an older one of another family was in the log alone.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,8 +15,10 @@ use tidesdb_files::wal::segment::{SYNC_MARK_BYTES, decode_sync_mark};
 use tidesdb_files::wal::{RECORDS_OFFSET, SYNC_MARK_OFFSET, SegmentReader};
 use tidesdb_sys::vfs::{File, Vfs};
 
-use super::Inventory;
-use super::replay::{NO_LOG, Replayed, open};
+use super::inventory::Inventory;
+use super::replay::{Replayed, open};
+use crate::version::NO_LOG;
+use crate::wal::LeftOut;
 
 /// File numbers that may have been given out since the manifest was last written.
 const MOST_NUMBERS_AHEAD: u64 = 1000;
@@ -30,32 +31,6 @@ const SEARCHED_BYTES: u64 = 1 << 20;
 
 /// Checksums calculated while they are searched, whatever the bytes are.
 const MOST_RECORDS_TRIED: usize = 20_000;
-
-/// Commits of the log that an opening does not replay, although their records are whole.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LeftOut {
-    /// The segment in which the records end that are replayed.
-    pub path: PathBuf,
-    /// Log position at which they end.
-    pub position: u64,
-    /// How many are left out.
-    pub commits: u64,
-    /// Bytes of their records.
-    pub bytes: u64,
-}
-
-impl fmt::Display for LeftOut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, position, commits, bytes } = self;
-        write!(
-            f,
-            "{}: {commits} commits ({bytes} bytes) behind log position {position} were left out, \
-             since the record there is not whole: after a crash such commits were never \
-             acknowledged, after damage to the log they are lost",
-            path.display()
-        )
-    }
-}
 
 /// Fails when a segment without a header has the sync mark of a live one: it is written after the
 /// header is on disk, so the header was there.

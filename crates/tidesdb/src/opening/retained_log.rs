@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
+use super::replay::Replayed;
 use crate::core::Core;
-use crate::recovery::Replayed;
 use crate::wal::LogConfig;
 
 /// Segments left over from which on they are released.

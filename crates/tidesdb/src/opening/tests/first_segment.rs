@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::Family;
-use crate::recovery::take_inventory;
+use crate::opening::inventory::take_inventory;
 
 /// It was not the first when the log began: a flush has made the one that commits go to the first.
 /// The next opening restates the manifest, which says so again.

@@ -16,11 +16,14 @@ use tidesdb_base::event::Event;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::Vfs;
 
+use super::inventory::Inventory;
+use super::piece::{Target, Targets};
+use super::replay::{Replayed, replay_log, replay_rest};
+use super::workers::Workers;
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::recovery::{self, Inventory, LeftOut, Replayed, Target, Targets, Workers};
 use crate::telemetry::spans::span;
-use crate::wal::Retained;
+use crate::wal::{LeftOut, Retained};
 
 /// Memtables may take this part of the memory budget while the log is replayed. More of it is
 /// needed to write them out.
@@ -54,7 +57,7 @@ impl UnreplayedLog {
     /// Replays it, and writes to tables what must make room for it.
     ///
     /// # Errors
-    /// As [`recovery::replay_rest`].
+    /// As [`replay_rest`].
     pub(super) fn load(&self, core: &Arc<Core>, workers: &Workers, most_bytes: u64) -> Result<()> {
         // What freezes a memtable meanwhile would do so in the middle of a stretch.
         core.work.control.pause();
@@ -81,7 +84,7 @@ impl UnreplayedLog {
             }
             let targets = self.targets(core, after, most_bytes);
             let place = (after, self.manifest.as_path());
-            last = recovery::replay_rest(&core.env.vfs, &self.segments, place, targets, workers)?;
+            last = replay_rest(&core.env.vfs, &self.segments, place, targets, workers)?;
         }
         Ok(())
     }
@@ -113,7 +116,7 @@ impl Core {
 /// Replays as much of the log as there is room for.
 ///
 /// # Errors
-/// As [`recovery::replay_log`].
+/// As [`replay_log`].
 pub(super) fn replay_first(
     vfs: &Arc<dyn Vfs>,
     path: &Path,
@@ -124,7 +127,7 @@ pub(super) fn replay_first(
     let _span = span!(INFO, "recovery", families = targets.families.len());
     let memory = Arc::clone(&targets.memory);
     memory.set_populates(true);
-    let replayed = recovery::replay_log(vfs, path, found, targets, workers);
+    let replayed = replay_log(vfs, path, found, targets, workers);
     memory.set_populates(false);
     replayed
 }
