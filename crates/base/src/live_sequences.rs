@@ -29,7 +29,7 @@ struct Held {
     times: usize,
 }
 
-/// A sorted multiset of sequence numbers; see the module's documentation.
+/// A sorted multiset of sequence numbers.
 ///
 /// ```
 /// use tidesdb_base::live_sequences::LiveSequences;

@@ -144,7 +144,7 @@ struct Ends {
     keys: AtomicU64,
 }
 
-/// A growing region of memory for one index; see the module documentation.
+/// A growing region of memory for one index.
 pub struct Arena {
     ends: Ends,
     /// Bytes of sealed blocks and of blocks of their own that were handed out.

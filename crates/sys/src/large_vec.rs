@@ -23,7 +23,7 @@ use std::ptr::{self, NonNull};
 const MAPPED_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4 << 10;
 
-/// A growing array of plain data; see the module's documentation.
+/// A growing array of plain data.
 ///
 /// ```
 /// use tidesdb_sys::large_vec::LargeVec;

@@ -56,7 +56,7 @@ impl Core {
             }
             match self.flush_oldest(family) {
                 Ok(true) => {
-                    self.work.progress.ring();
+                    self.work.progress.notify();
                     // Writers at full speed keep this going for as long as they like.
                     self.schedule_compaction(family);
                     // Writers who nearly outran the flush would fill the rest while nothing is

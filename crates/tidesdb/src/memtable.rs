@@ -10,7 +10,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets, RangeTombstones};
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::arena::{Arena, ArenaFull, BlockPool, Part};
-use tidesdb_lockfree::ordered::btree::{Loose, Row};
+use tidesdb_lockfree::ordered::btree::{Row, Unlinked};
 use tidesdb_lockfree::ordered::{
     MemtableIndex, NewVersion, OrderedIndex, OwnedCursor, OwnedVersion, ValueVersion, Versions,
 };
@@ -123,7 +123,7 @@ impl Memtable {
         operation: &Operation<'_>,
         sequence: SequenceNumber,
         order: (usize, u64),
-    ) -> Result<Loose> {
+    ) -> Result<Unlinked> {
         let version = new_version(operation, sequence);
         let prepared = self.index.prepare(part, operation.key, version, order);
         prepared.map_err(|_| Error::OutOfMemory("the memtable"))

@@ -147,7 +147,7 @@ struct Pivots {
     through: u64,
 }
 
-/// See the module's documentation.
+/// What serializable transactions have read, live ones and those that finished beside them.
 #[derive(Debug, Default)]
 pub(crate) struct Dependencies {
     /// Snapshots of the live serializable transactions.

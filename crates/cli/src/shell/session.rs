@@ -45,7 +45,7 @@ pub(crate) enum Outcome {
     Exit,
 }
 
-/// See the module documentation.
+/// The database and family that the commands of a shell work on.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(super) db: Db,

@@ -20,7 +20,7 @@ pub(super) enum Way {
     Backward,
 }
 
-/// See the module's documentation.
+/// The next blocks of a walk, as far as they are cached.
 #[derive(Debug)]
 pub(super) struct Coming<B> {
     /// Number of a block, and the block if it is cached.

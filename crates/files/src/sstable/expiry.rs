@@ -18,7 +18,7 @@ const EIGHTHS: u64 = 8;
 /// Buckets of a histogram for each doubling of the time that is left, as a power of two.
 const BUCKET_BITS: u32 = 3;
 
-/// By when how much of a table has expired. See the module's documentation.
+/// By when how much of a table has expired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpiryOctiles(Vec<u64>);
 

@@ -70,7 +70,7 @@ impl<B: Deref<Target = Block>> Current<B> {
     }
 }
 
-/// Walks one table. See the module's documentation. `T` is how the table is held: `&Table`,
+/// Walks one table. `T` is how the table is held: `&Table`,
 /// `Arc<Table>` or a handle that keeps it open.
 // More than a dozen fields: a step reads most of them, and they lie together.
 #[derive(Debug)]

@@ -26,7 +26,7 @@ const BLOCKS_OF_PART: usize = 128;
 /// Lines of one part of a filter.
 const LINES_OF_PART: u64 = 32;
 
-/// See the module's documentation.
+/// Where the parts of index and filter begin, and their checksums.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     /// Where the sections begin: behind all blocks.

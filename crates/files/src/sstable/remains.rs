@@ -66,7 +66,7 @@ pub struct RemainingEntry {
     pub value: Vec<u8>,
 }
 
-/// What is left of a table. See the module's documentation.
+/// What is left of a table.
 #[derive(Debug)]
 pub struct TableRemains {
     file: Arc<dyn File>,

@@ -20,7 +20,7 @@ const REGISTERS: usize = 256;
 /// Bits of a hash that choose the register.
 const REGISTER_BITS: u32 = REGISTERS.trailing_zeros();
 
-/// A sketch of a set of keys. See the module's documentation.
+/// A sketch of a set of keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KeySketch {
     registers: Box<[u8; REGISTERS]>,

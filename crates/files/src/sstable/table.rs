@@ -31,7 +31,7 @@ use tidesdb_sys::vfs::File;
 
 pub use self::found::{Found, FoundInBlock};
 
-/// An open table. See the module's documentation.
+/// An open table.
 #[derive(Debug)]
 pub struct Table {
     file: Arc<dyn File>,

@@ -108,7 +108,7 @@ impl WriterBuffers {
     }
 }
 
-/// Writes one table. See the module's documentation.
+/// Writes one table.
 #[derive(Debug)]
 pub struct TableWriter {
     file: Arc<dyn File>,

@@ -9,7 +9,7 @@ use tidesdb_sys::large_vec::LargeVec;
 use super::ValuePointer;
 use super::reader::LARGEST_PIECE_BYTES;
 
-/// See the module's documentation.
+/// Records of one file that a scan has read before it asked for them.
 #[derive(Debug, Default)]
 pub struct RecordsAhead {
     pub(super) bytes: LargeVec<u8>,

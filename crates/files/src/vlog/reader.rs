@@ -22,7 +22,7 @@ pub(super) const LARGEST_PIECE_BYTES: usize = 32 << 10;
 /// Larger lengths are compared with the file's before that much is allocated.
 const TRUSTED_BYTES: u32 = 1 << 20;
 
-/// Reads values from one value log. See the module's documentation.
+/// Reads values from one value log.
 #[derive(Debug)]
 pub struct VlogReader {
     file: Arc<dyn File>,

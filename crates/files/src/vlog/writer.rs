@@ -39,7 +39,7 @@ pub struct VlogSummary {
     pub raw_bytes: u64,
 }
 
-/// Appends values to one value log. See the module's documentation.
+/// Appends values to one value log.
 #[derive(Debug)]
 pub struct VlogWriter {
     file: Arc<dyn File>,

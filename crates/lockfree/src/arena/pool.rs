@@ -155,7 +155,7 @@ fn lock_refusals(refusals: &Mutex<Refusals>) -> MutexGuard<'_, Refusals> {
     refusals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Recycles blocks among arenas; see the module documentation.
+/// Recycles blocks among arenas.
 #[derive(Debug)]
 pub struct BlockPool {
     idle: Mutex<Vec<Block>>,

@@ -26,7 +26,7 @@ mod node;
 mod row;
 mod split;
 
-pub use bulk::{LoadedPart, Loose};
+pub use bulk::{LoadedPart, Unlinked};
 pub use cursor::BPlusTreeCursor;
 pub use row::Row;
 
@@ -39,7 +39,7 @@ const DEFAULT_FANOUT: usize = 64;
 /// Keys of upper nodes to choose from for each part that a tree is cut into.
 const SEPARATORS_PER_PART: usize = 8;
 
-/// A concurrent B+tree over an arena; see the module documentation. `FANOUT` (at least 3) is there
+/// A concurrent B+tree over an arena. `FANOUT` (at least 3) is there
 /// for tests, which want splits after a handful of keys.
 pub struct BPlusTree<const FANOUT: usize = DEFAULT_FANOUT> {
     arena: Arena,

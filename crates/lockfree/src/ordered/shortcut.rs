@@ -21,7 +21,7 @@ use crate::sync::{AtomicU32, Ordering};
 /// Further behind a shortcut is not looked for. By chance it never lies there, in a long chain.
 const FURTHEST: usize = 128;
 
-/// See the module's documentation. Zero in a link: there is none.
+/// Links from a version over many older ones of its key. Zero in a link: there is none.
 #[repr(C, align(8))]
 pub(super) struct Shortcut {
     near: AtomicU32,

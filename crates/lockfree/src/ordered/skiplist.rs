@@ -55,7 +55,7 @@ struct Path {
     after: [u32; MAX_HEIGHT],
 }
 
-/// A concurrent skip list over an arena; see the module documentation.
+/// A concurrent skip list over an arena.
 pub struct SkipList {
     arena: Arena,
     head: [AtomicU32; MAX_HEIGHT],

@@ -23,7 +23,7 @@ const BELIEVED_AT_ONCE: u64 = 60;
 /// Seconds after which a wall that is further ahead is believed.
 const BELIEVED_LATER: u64 = 3600;
 
-/// See the module's documentation. Any thread may use it; no call waits for another.
+/// A wall clock that does not jump. Any thread may use it; no call waits for another.
 #[derive(Debug)]
 pub struct SteadyClock {
     clock: Arc<dyn Clock>,

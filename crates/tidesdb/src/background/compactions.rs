@@ -124,7 +124,7 @@ impl Core {
         self.compact_runs(family, version, planned.plan, &planned.slice, most_values)?;
         drop((running, claim));
         self.storage.files.obsolete.try_sweep();
-        self.work.progress.ring();
+        self.work.progress.notify();
         Ok(())
     }
 

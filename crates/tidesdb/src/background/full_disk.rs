@@ -186,7 +186,7 @@ impl<'a> Reclaiming<'a> {
 impl Drop for Reclaiming<'_> {
     fn drop(&mut self) {
         self.core.work.control.reclaim_ends();
-        self.core.work.progress.ring();
+        self.core.work.progress.notify();
     }
 }
 

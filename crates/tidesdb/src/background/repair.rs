@@ -8,8 +8,8 @@
 //! leaves the log as it was, and the next writer has the repair tried again.
 //!
 //! **A sync that fails** meets commits that are visible already, and stay so. A caller that waits
-//! for one to be durable then waits for a repair ([`Core::heal`]), and its answer is the outcome of
-//! that: done, or `NotDurable`. Any other error of a commit means that it has no effect.
+//! for one to be durable then waits for a repair ([`Core::sync_by_repair`]), and its answer is the
+//! outcome of that: done, or `NotDurable`. Any other error of a commit means that it has no effect.
 //!
 //! **A pause** holds repairs back like any flush: until it ends commits are refused, and those that
 //! were visible when their sync failed are `NotDurable`. A pause waits for a repair that has begun
@@ -50,7 +50,7 @@ impl Core {
     /// [`Error::NotDurable`] when the log could not be repaired either, or the database is being
     /// closed.
     #[cold]
-    pub(super) fn heal_by_repair(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
+    pub(super) fn repair_and_sync(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
         // A listener that the repair itself calls can't wait for it.
         if !REPAIRING.get() {
             self.wait_for_repair();
@@ -148,6 +148,6 @@ impl Drop for Repair<'_> {
     fn drop(&mut self) {
         REPAIRING.set(false);
         self.core.storage.log.end_repair(self.healed);
-        self.core.work.progress.ring();
+        self.core.work.progress.notify();
     }
 }

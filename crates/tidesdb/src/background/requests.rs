@@ -8,7 +8,7 @@ pub(crate) const BACKGROUND: BackgroundRequests = BackgroundRequests {
     schedule_compaction: Core::queue_compaction,
     trim_log_later: Core::queue_log_trim,
     repair_log_later: Core::queue_log_repair,
-    heal: Core::heal_by_repair,
+    sync_by_repair: Core::repair_and_sync,
     make_room: Core::free_disk_and_retry,
     reclaim_disk: Core::reclaim_disk_now,
 };

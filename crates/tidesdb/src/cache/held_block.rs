@@ -23,7 +23,7 @@ pub(super) fn spare_buffer() -> Vec<u8> {
     take_buffer(&SPARE)
 }
 
-/// See the module's documentation.
+/// A block that stays readable for as long as this lives.
 #[derive(Debug)]
 pub(crate) enum HeldBlock {
     /// In the cache, or evicted from it since.

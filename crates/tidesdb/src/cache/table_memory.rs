@@ -52,7 +52,7 @@ pub(crate) trait HeldTable: Debug + Send + Sync {
 #[derive(Debug, Default)]
 pub(crate) struct CountsSince(AtomicU32);
 
-/// See the module's documentation.
+/// Which open tables are held, and which of them give their memory up next.
 #[derive(Debug)]
 pub(crate) struct TableMemory {
     budget: Arc<MemoryBudget>,

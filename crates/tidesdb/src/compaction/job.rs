@@ -215,7 +215,7 @@ impl CompactionJob {
             if is_last {
                 return Ok(());
             }
-            core.work.progress.ring();
+            core.work.progress.notify();
             from = until;
         }
     }

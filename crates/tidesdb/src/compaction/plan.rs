@@ -72,7 +72,7 @@ pub(crate) struct CompactionPlan {
     pub run: u64,
     /// The output is the oldest input, with its tables replaced step by step.
     pub into_oldest: bool,
-    pub keys: MergedKeys,
+    pub keys: CompactedKeys,
 }
 
 /// What a family's next job does.
@@ -86,7 +86,7 @@ pub(crate) enum Choice {
 
 /// Which keys of its runs a compaction is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MergedKeys {
+pub(crate) enum CompactedKeys {
     All,
     /// Those of tables of which too much has expired, with all that share keys with them.
     Expired,
@@ -102,7 +102,7 @@ pub(crate) struct PlanFacts<'a> {
     pub runs: &'a [RunSummary],
     pub rules: PlanRules,
     pub activity: Activity,
-    pub beside: Beside,
+    pub in_progress: InProgress,
     /// There are tables or value logs that can be removed without being read.
     pub has_dead_tables: bool,
     /// Bytes of what is to be merged because it has expired.
@@ -114,7 +114,7 @@ pub(crate) struct PlanFacts<'a> {
 
 /// The compactions under way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Beside {
+pub(crate) struct InProgress {
     /// Some are of the same family.
     pub of_family: bool,
     /// So many of the newest runs are in none.
@@ -123,7 +123,7 @@ pub(crate) struct Beside {
     pub most_bytes: u64,
 }
 
-impl Beside {
+impl InProgress {
     /// There are none.
     #[cfg(test)]
     pub(crate) const NONE: Self = Self { of_family: false, free: usize::MAX, most_bytes: u64::MAX };
@@ -192,7 +192,7 @@ pub(crate) struct PlanRules {
 /// What to do next, if anything is worth while now. Beside compactions of the family no table is
 /// removed: they may read it.
 pub(crate) fn choose(facts: &PlanFacts<'_>) -> Choice {
-    if facts.has_dead_tables && !facts.beside.of_family {
+    if facts.has_dead_tables && !facts.in_progress.of_family {
         return Choice::DropTables;
     }
     choose_compaction(facts).map_or(Choice::Nothing, Choice::Compact)
@@ -203,15 +203,15 @@ pub(crate) fn choose(facts: &PlanFacts<'_>) -> Choice {
 fn choose_compaction(facts: &PlanFacts<'_>) -> Option<CompactionPlan> {
     // All runs count for the size of the family, those that others merge as well.
     let rules = &facts.rules.at_size(bytes_of(facts.runs, facts.runs.len()));
-    let small = || beside_others(facts.runs, rules, facts.beside);
-    if facts.beside.of_family {
+    let small = || beside_others(facts.runs, rules, facts.in_progress);
+    if facts.in_progress.of_family {
         return small();
     }
     let plan = by_expiry(facts)
         .or_else(|| beside_damage(facts, rules))
         .or_else(|| for_garbage(facts.runs, rules, facts.activity))
         .or_else(|| for_number(facts.runs, rules, facts.activity))?;
-    let waits = bytes_of_plan(facts, plan) > facts.beside.most_bytes;
+    let waits = bytes_of_plan(facts, plan) > facts.in_progress.most_bytes;
     waits.then(small).flatten().or(Some(plan))
 }
 
@@ -224,8 +224,8 @@ fn readable(runs: &[RunSummary]) -> &[RunSummary] {
 /// What all runs hold of the keys of which too much has expired.
 fn by_expiry(facts: &PlanFacts<'_>) -> Option<CompactionPlan> {
     facts.expired_bytes?;
-    let plan = merge_of(facts.runs, facts.runs.len())?;
-    Some(CompactionPlan { keys: MergedKeys::Expired, ..plan })
+    let plan = compaction_of(facts.runs, facts.runs.len())?;
+    Some(CompactionPlan { keys: CompactedKeys::Expired, ..plan })
 }
 
 /// The compaction for what is in the runs in vain.
@@ -237,10 +237,10 @@ fn for_garbage(
     let candidates = readable(runs);
     let dead = by_tombstones(candidates, rules, activity);
     if let Some(count) = dead.or_else(|| by_values(candidates, rules.size_ratio)) {
-        return merge_of(runs, count);
+        return compaction_of(runs, count);
     }
     let count = by_space(candidates, rules)?;
-    let plan = merge_of(runs, count)?;
+    let plan = compaction_of(runs, count)?;
     let by_slices = count == runs.len() && may_be_sliced(runs);
     if by_slices && count > rules.fan_in * MOST_SLICED_RUNS_PER_FAN_IN {
         let fewer = by_tiers(candidates, rules, u64::MAX);
@@ -251,9 +251,9 @@ fn for_garbage(
     let bytes = bytes_of(runs, count) / if by_slices { SLICES } else { 1 };
     let first = small_first(runs, count, bytes);
     if first < count {
-        return merge_of(runs, first);
+        return compaction_of(runs, first);
     }
-    let keys = if by_slices { MergedKeys::WorstSlice } else { MergedKeys::All };
+    let keys = if by_slices { CompactedKeys::WorstSlice } else { CompactedKeys::All };
     Some(CompactionPlan { keys, ..plan })
 }
 
@@ -275,30 +275,34 @@ fn for_number(
             by_own_garbage(candidates, rules).max(for_readers)
         }
     };
-    merge_of(runs, count?)
+    compaction_of(runs, count?)
 }
 
 /// The compaction of some of the newest runs that are in no other, for their number alone.
-fn beside_others(runs: &[RunSummary], rules: &PlanRules, beside: Beside) -> Option<CompactionPlan> {
+fn beside_others(
+    runs: &[RunSummary],
+    rules: &PlanRules,
+    in_progress: InProgress,
+) -> Option<CompactionPlan> {
     let candidates = readable(runs);
-    let free = candidates.get(..beside.free.min(candidates.len()))?;
-    compact_for_number(runs, by_tiers(free, rules, beside.most_bytes)?)
+    let free = candidates.get(..in_progress.free.min(candidates.len()))?;
+    compact_for_number(runs, by_tiers(free, rules, in_progress.most_bytes)?)
 }
 
 /// Bytes of the inputs, about.
 fn bytes_of_plan(facts: &PlanFacts<'_>, plan: CompactionPlan) -> u64 {
     let bytes = bytes_of(facts.runs, plan.count);
     match plan.keys {
-        MergedKeys::All => bytes,
-        MergedKeys::Expired => facts.expired_bytes.unwrap_or(bytes),
-        MergedKeys::WorstSlice => bytes / SLICES,
+        CompactedKeys::All => bytes,
+        CompactedKeys::Expired => facts.expired_bytes.unwrap_or(bytes),
+        CompactedKeys::WorstSlice => bytes / SLICES,
     }
 }
 
 /// The compaction of the newest `count` runs for the number of runs alone, or of the small ones
 /// among them first.
 fn compact_for_number(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
-    merge_of(runs, small_first(runs, count, bytes_of(runs, count)))
+    compaction_of(runs, small_first(runs, count, bytes_of(runs, count)))
 }
 
 /// Bytes of the newest `count` runs.
@@ -315,7 +319,8 @@ fn beside_damage(facts: &PlanFacts<'_>, rules: &PlanRules) -> Option<CompactionP
     if bytes < rules.least_garbage_bytes || !too_much || !may_be_sliced(runs) {
         return None;
     }
-    merge_of(runs, runs.len()).map(|plan| CompactionPlan { keys: MergedKeys::WorstSlice, ..plan })
+    compaction_of(runs, runs.len())
+        .map(|plan| CompactionPlan { keys: CompactedKeys::WorstSlice, ..plan })
 }
 
 /// The share of bytes that have expired from which they are collected: that of other garbage, which
@@ -417,13 +422,13 @@ pub(crate) fn has_garbage(runs: &[RunSummary], rules: &PlanRules) -> bool {
 
 /// A compaction of the newest `count` runs, as far as they can be read.
 pub(crate) fn compact_newest(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
-    merge_of(runs, count.min(readable(runs).len()))
+    compaction_of(runs, count.min(readable(runs).len()))
 }
 
 /// The newest `count` runs become one. If the oldest of them was merged before, it takes the others
 /// in; otherwise the output's level is the second one, and its number the newest input's: runs are
 /// ordered by number, and those that stay are all older or all newer.
-fn merge_of(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
+fn compaction_of(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
     let inputs = runs.get(..count)?;
     let oldest = inputs.last()?;
     if oldest.level > 1 {
@@ -432,11 +437,11 @@ fn merge_of(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
             level: oldest.level,
             run: oldest.id,
             into_oldest: true,
-            keys: MergedKeys::All,
+            keys: CompactedKeys::All,
         });
     }
     let run = inputs.iter().map(|run| run.id).max()?;
-    Some(CompactionPlan { count, level: 2, run, into_oldest: false, keys: MergedKeys::All })
+    Some(CompactionPlan { count, level: 2, run, into_oldest: false, keys: CompactedKeys::All })
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@ use tidesdb_lockfree::sync::lock;
 
 use super::expiry::{ExpiryRules, due_range};
 use super::plan::{
-    self, Activity, Beside, Choice, CompactionPlan, MergedKeys, PlanFacts, PlanRules, RunSummary,
+    self, Activity, Choice, CompactedKeys, CompactionPlan, InProgress, PlanFacts, PlanRules,
+    RunSummary,
 };
 use super::state::{rules, summarize};
 use crate::core::Core;
@@ -87,13 +88,13 @@ impl PlannerInput {
         family: &FamilyState,
         expiry: &ExpiryRules,
         activity: Activity,
-        beside: Beside,
+        in_progress: InProgress,
     ) -> Next {
         let worst = || {
             let liveness = self.version.liveness_rules(&self.snapshots, self.now);
             slices::worst_of(family, &self.version, liveness)
         };
-        let alone = !beside.of_family;
+        let alone = !in_progress.of_family;
         let due = alone.then(|| due_range(&self.version, expiry)).flatten();
         let damaged = alone && self.runs.iter().any(|run| run.damaged);
         let all = self.runs.len();
@@ -101,7 +102,7 @@ impl PlannerInput {
             runs: &self.runs,
             rules: self.rules,
             activity,
-            beside,
+            in_progress,
             has_dead_tables: self.has_dead_tables,
             expired_bytes: due.as_ref().map(|due| slices::bytes_within(&self.version, all, due)),
             sound_slice_garbage: damaged.then(worst).flatten().map(|(share, _)| share),
@@ -112,9 +113,9 @@ impl PlannerInput {
             Choice::Nothing => return Next::Nothing,
         };
         let keys = match plan.keys {
-            MergedKeys::All => None,
-            MergedKeys::Expired => due,
-            MergedKeys::WorstSlice => worst().map(|(_, slice)| slice),
+            CompactedKeys::All => None,
+            CompactedKeys::Expired => due,
+            CompactedKeys::WorstSlice => worst().map(|(_, slice)| slice),
         };
         Next::Compact(PlannedCompaction::of(&self.version, plan, keys.unwrap_or_default()))
     }
@@ -195,8 +196,8 @@ impl Core {
         let free = input.version.runs.iter().take_while(|run| !claims.holds(run.place())).count();
         let threads = self.env.options.resolved_compaction_threads();
         let most_bytes = self.work.jobs.running_compactions.most_now(threads);
-        let beside = Beside { of_family: claims.count() > 0, free, most_bytes };
-        input.choose(family, &self.expiry_rules(family), activity, beside)
+        let in_progress = InProgress { of_family: claims.count() > 0, free, most_bytes };
+        input.choose(family, &self.expiry_rules(family), activity, in_progress)
     }
 
     /// What the planner looks at. Made without a lock, because it may open tables, and measures so

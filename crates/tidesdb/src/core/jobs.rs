@@ -12,7 +12,7 @@ use super::Core;
 use crate::family::RunningCompactions;
 use crate::version::{Catalog, restate_beside};
 
-/// See the module's documentation.
+/// Counts the background work of a database, so that callers can wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     /// Jobs queued or running.
@@ -62,7 +62,7 @@ impl JobGuard {
 impl Drop for JobGuard {
     fn drop(&mut self) {
         self.0.work.jobs.remove();
-        self.0.work.progress.ring();
+        self.0.work.progress.notify();
         // After the count: see `sweep_in_background`. Once the database is closed the directory may
         // be another's.
         if !self.0.health.is_closed() {

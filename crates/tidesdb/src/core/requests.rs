@@ -23,7 +23,7 @@ pub(crate) struct BackgroundRequests {
     pub schedule_compaction: fn(&Core, &Arc<FamilyState>),
     pub trim_log_later: fn(&Core),
     pub repair_log_later: fn(&Core),
-    pub heal: fn(&Core, SequenceNumber, Error) -> Result<()>,
+    pub sync_by_repair: fn(&Core, SequenceNumber, Error) -> Result<()>,
     pub make_room: fn(&Core, deletes: bool, Error, TryCommit<'_>) -> Result<()>,
     pub reclaim_disk: fn(&Core),
 }
@@ -65,8 +65,8 @@ impl Core {
     /// [`Error::NotDurable`] when the log could not be repaired either, or the database is being
     /// closed.
     #[cold]
-    pub(crate) fn heal(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
-        (self.work.background.heal)(self, sequence, cause)
+    pub(crate) fn sync_by_repair(&self, sequence: SequenceNumber, cause: Error) -> Result<()> {
+        (self.work.background.sync_by_repair)(self, sequence, cause)
     }
 
     /// Frees space for a commit that found none, for which `cause` is the error, and tries it

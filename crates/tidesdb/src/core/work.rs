@@ -1,6 +1,6 @@
 //! Work on the files of a database that is not a commit.
 
-use super::{BackgroundRequests, Callers, Control, Jobs, ProgressBell};
+use super::{BackgroundRequests, Callers, Control, Jobs, ProgressSignal};
 
 /// Work on the files of a database: what users have asked for, what is queued or runs, on threads
 /// of the scheduler and of callers, and how far it has got.
@@ -11,7 +11,7 @@ pub(crate) struct FileWork {
     pub control: Control,
     pub jobs: Jobs,
     pub callers: Callers,
-    pub progress: ProgressBell,
+    pub progress: ProgressSignal,
 }
 
 impl FileWork {
@@ -21,7 +21,7 @@ impl FileWork {
             control: Control::default(),
             jobs: Jobs::default(),
             callers: Callers::default(),
-            progress: ProgressBell::default(),
+            progress: ProgressSignal::default(),
         }
     }
 }

@@ -66,7 +66,7 @@ impl Core {
         if !self.health.is_at_home() || !self.health.close() {
             return Vec::new();
         }
-        self.work.progress.ring();
+        self.work.progress.notify();
         self.env.scheduler.shutdown();
         self.work.callers.refuse();
         let healthy = self.storage.log.failure().is_none();

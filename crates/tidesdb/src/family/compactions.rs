@@ -15,7 +15,7 @@ use super::FamilyState;
 /// Level and number of a run.
 pub(crate) type RunPlace = (u32, u64);
 
-/// See the module documentation. Behind a lock of the family, see
+/// Claims of runs, and queued compactions, of a family. Behind a lock, see
 /// [`super::FamilyCompactions::lock`].
 #[derive(Debug, Default)]
 pub(crate) struct RunningClaims {

@@ -48,7 +48,7 @@ const MOST_CUTS: u8 = 4;
 /// Longer keys are not remembered.
 const LONGEST_KEY_BYTES: usize = 1 << 10;
 
-/// Keys in which nothing lives; see the module's documentation.
+/// Keys in which nothing lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DeadRange {
     start: Vec<u8>,

@@ -238,7 +238,7 @@ fn signals(options: &FamilyOptions, view: &View, favours_readers: bool) -> Famil
         write_buffer_bytes: options.write_buffer_size as u64,
         freeze_bytes: freeze_bytes(options),
         queue_limit: options.l0_queue_stall_threshold as u64,
-        merge_trigger: options.l1_file_count_trigger as u64,
+        compaction_trigger: options.l1_file_count_trigger as u64,
         active_bytes: view.active.used_bytes(),
         frozen: view.frozen.len() as u64,
         frozen_bytes: view.frozen.iter().map(|memtable| memtable.used_bytes()).sum(),

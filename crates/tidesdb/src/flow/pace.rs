@@ -61,7 +61,7 @@ pub(crate) struct FamilySignals {
     /// `l0_queue_stall_threshold`.
     pub queue_limit: u64,
     /// `l1_file_count_trigger`.
-    pub merge_trigger: u64,
+    pub compaction_trigger: u64,
     /// Bytes in the active memtable.
     pub active_bytes: u64,
     /// Memtables waiting for a flush, the one being flushed included.
@@ -108,7 +108,9 @@ pub(crate) enum Pace {
 /// Whether writers of a family have to ask at all, as long as its view stays as it is: true
 /// whenever [`family_pace`] may say anything but [`Pace::Free`].
 pub(crate) fn is_held(signals: &FamilySignals) -> bool {
-    signals.frozen > 0 || merge_pace(signals) != Pace::Free || space_pace(signals) != Pace::Free
+    signals.frozen > 0
+        || compaction_pace(signals) != Pace::Free
+        || space_pace(signals) != Pace::Free
 }
 
 /// Whether garbage slows writers.
@@ -148,7 +150,7 @@ fn at_rate(bytes: u64, per: u64, of: u64) -> u64 {
 
 /// How fast a family may be written.
 pub(crate) fn family_pace(signals: &FamilySignals) -> Pace {
-    let merges = slower(merge_pace(signals), space_pace(signals));
+    let merges = slower(compaction_pace(signals), space_pace(signals));
     slower(memtable_pace(signals), merges)
 }
 
@@ -193,8 +195,8 @@ fn memtable_pace(signals: &FamilySignals) -> Pace {
     Pace::Slow { bytes_per_second, reason }
 }
 
-fn merge_pace(signals: &FamilySignals) -> Pace {
-    let (trigger, reason) = (signals.merge_trigger, StallReason::CompactionDebt);
+fn compaction_pace(signals: &FamilySignals) -> Pace {
+    let (trigger, reason) = (signals.compaction_trigger, StallReason::CompactionDebt);
     let from = trigger * SLOWING_RUNS_PER_TRIGGER;
     let to = trigger * SLOWEST_RUNS_PER_TRIGGER;
     let by_young_runs = pace_between(signals, signals.young_runs, from, to, reason);
@@ -220,7 +222,7 @@ fn bounds_of_all_runs(signals: &FamilySignals) -> (u64, u64) {
             }
         }
     }
-    let of_trigger = |runs: f64| (runs * signals.merge_trigger as f64) as u64;
+    let of_trigger = |runs: f64| (runs * signals.compaction_trigger as f64) as u64;
     (of_trigger(bounds.0), of_trigger(bounds.1))
 }
 

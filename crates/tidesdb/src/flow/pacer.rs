@@ -25,7 +25,7 @@ const LEAST_WAIT_NANOS: u64 = 100_000;
 /// A single wait is never longer; the rate is decided anew after it.
 const LONGEST_WAIT_NANOS: u64 = 25_000_000;
 
-/// See the module documentation.
+/// Bytes that are granted and not used yet, and the rate at which they are granted.
 #[derive(Debug, Default)]
 pub(crate) struct Pacer {
     granted_bytes: AtomicI64,

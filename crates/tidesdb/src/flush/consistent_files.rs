@@ -8,7 +8,7 @@ use tidesdb_lockfree::sync::lock;
 use crate::core::Core;
 use crate::version::{PersistedState, Version};
 
-/// See the module's documentation. The files stay while this is held.
+/// Files that together hold all commits up to a point. They stay while this is held.
 #[derive(Debug)]
 pub(crate) struct ConsistentFiles {
     /// What a manifest of these files says. No log belongs to it.

@@ -18,7 +18,7 @@ use super::scan::{Movement, StoredScan};
 use crate::family::FamilyState;
 use crate::memory::Lent;
 
-/// See the module's documentation.
+/// A scan that shows keys in the order of the family.
 #[derive(Debug)]
 pub(super) struct InOrder {
     stored: StoredScan,

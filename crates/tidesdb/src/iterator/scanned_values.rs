@@ -28,7 +28,7 @@ thread_local! {
     static SPARE: Cell<Vec<RecordsAhead>> = const { Cell::new(Vec::new()) };
 }
 
-/// See the module's documentation.
+/// Fetches the values of a scan from value logs, and reads ahead in each.
 #[derive(Debug)]
 pub(super) struct ScannedValues {
     /// The value of the present key, once it is fetched.

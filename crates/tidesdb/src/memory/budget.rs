@@ -82,7 +82,7 @@ pub(crate) trait BoundedCache: Debug + Send + Sync {
     fn set_capacity(&self, bytes: u64);
 }
 
-/// See the module documentation.
+/// Counts what is held by whom, and says when memory has to be given up.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     blocks: Arc<dyn BoundedCache>,

@@ -21,7 +21,7 @@ const LARGEST_KEPT_BYTES: u64 = 8 << 20;
 /// Part of the memory budget that all of it may take: one in so many.
 const BUDGET_SHARE: u64 = 32;
 
-/// See the module's documentation.
+/// Buffers of writers of tables that wait for the next one.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
     budget: Arc<MemoryBudget>,

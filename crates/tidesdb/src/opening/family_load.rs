@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_lockfree::ordered::btree::{LoadedPart, Loose};
+use tidesdb_lockfree::ordered::btree::{LoadedPart, Unlinked};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::large_vec::LargeVec;
 
@@ -28,7 +28,7 @@ struct Slice {
     to: usize,
 }
 
-/// See the module's documentation.
+/// The memtable that a replay makes for a family, and the notes that it is made of.
 #[derive(Debug)]
 pub(super) struct FamilyLoad {
     memtable: Arc<Memtable>,
@@ -39,11 +39,11 @@ pub(super) struct FamilyLoad {
     /// The first head of each bucket but the first, ascending.
     bounds: Vec<u64>,
     /// Of each slice, the notes of each bucket.
-    parted: Vec<Mutex<Vec<LargeVec<Loose>>>>,
+    parted: Vec<Mutex<Vec<LargeVec<Unlinked>>>>,
     /// The leaves of each bucket.
     loaded: Vec<Mutex<LoadedPart>>,
     /// Memory of buckets that are done.
-    spare: Mutex<Vec<LargeVec<Loose>>>,
+    spare: Mutex<Vec<LargeVec<Unlinked>>>,
     is_first: bool,
     failed: Mutex<Option<Error>>,
 }
@@ -56,7 +56,7 @@ impl FamilyLoad {
         let shared = sources.iter().map(both).min().unwrap_or(0);
         let mut slices = Vec::new();
         for (source, notes) in sources.iter().enumerate() {
-            let count = notes.loose.len();
+            let count = notes.unlinked.len();
             let slice = |from| Slice { source, from, to: count.min(from + SLICE_NOTES) };
             slices.extend((0..count).step_by(SLICE_NOTES).map(slice));
         }
@@ -80,12 +80,12 @@ impl FamilyLoad {
     /// Cuts the keys into buckets of about the same size, judged by some of them. Equal keys are in
     /// one bucket, as their heads are equal.
     fn choose_bounds(&mut self, buckets: usize) {
-        let count: usize = self.sources.iter().map(|notes| notes.loose.len()).sum();
+        let count: usize = self.sources.iter().map(|notes| notes.unlinked.len()).sum();
         let step = (count / (buckets * SAMPLED_PER_BUCKET)).max(1);
         let mut heads = Vec::new();
         for notes in self.sources.iter().filter(|_| buckets > 1) {
-            for (at, loose) in notes.loose.iter().enumerate().step_by(step) {
-                heads.push(self.current(notes, at, loose).head());
+            for (at, unlinked) in notes.unlinked.iter().enumerate().step_by(step) {
+                heads.push(self.current(notes, at, unlinked).head());
             }
         }
         heads.sort_unstable();
@@ -96,11 +96,11 @@ impl FamilyLoad {
 
     /// A note with the head behind what all keys share.
     #[inline]
-    fn current(&self, notes: &Notes, at: usize, loose: &Loose) -> Loose {
+    fn current(&self, notes: &Notes, at: usize, unlinked: &Unlinked) -> Unlinked {
         if at >= notes.outdated && notes.shared == self.shared {
-            return *loose;
+            return *unlinked;
         }
-        self.memtable.index().with_head(loose, self.shared)
+        self.memtable.index().with_head(unlinked, self.shared)
     }
 
     pub(super) fn slices(&self) -> usize {
@@ -119,15 +119,15 @@ impl FamilyLoad {
             return;
         };
         let Some(notes) = self.sources.get(source) else { return };
-        let mut buckets: Vec<LargeVec<Loose>> = Vec::new();
+        let mut buckets: Vec<LargeVec<Unlinked>> = Vec::new();
         // A quarter more than on the average: few have to grow.
         let usual = (to - from) / self.buckets() * 5 / 4;
         buckets.resize_with(self.buckets(), || LargeVec::with_capacity(usual));
-        for (at, loose) in notes.loose.iter().enumerate().take(to).skip(from) {
-            let loose = self.current(notes, at, loose);
-            let bucket = self.bounds.partition_point(|&bound| bound <= loose.head());
+        for (at, unlinked) in notes.unlinked.iter().enumerate().take(to).skip(from) {
+            let unlinked = self.current(notes, at, unlinked);
+            let bucket = self.bounds.partition_point(|&bound| bound <= unlinked.head());
             if let Some(bucket) = buckets.get_mut(bucket) {
-                bucket.push(loose);
+                bucket.push(unlinked);
             }
         }
         *lock(parted) = buckets;
@@ -145,8 +145,8 @@ impl FamilyLoad {
         let outcome = if self.is_first {
             index.load_part(&mut entries, self.shared).map(|part| *lock(loaded) = part)
         } else {
-            index.sort_loose(&mut entries, self.shared);
-            entries.iter().try_for_each(|entry| index.insert_loose(entry))
+            index.sort_unlinked(&mut entries, self.shared);
+            entries.iter().try_for_each(|entry| index.insert_unlinked(entry))
         };
         if outcome.is_err() {
             *lock(&self.failed) = Some(Error::OutOfMemory("the memtable"));

@@ -16,7 +16,7 @@ use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::{Operation, SurvivingOperations};
 use tidesdb_lockfree::arena::Part;
-use tidesdb_lockfree::ordered::btree::Loose;
+use tidesdb_lockfree::ordered::btree::Unlinked;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::large_vec::LargeVec;
 
@@ -32,7 +32,7 @@ const SHARED_NOTES: usize = 16 << 10;
 pub(super) struct Notes {
     part: Part,
     /// In the order in which the versions lie in memory.
-    pub loose: LargeVec<Loose>,
+    pub unlinked: LargeVec<Unlinked>,
     /// The first key, of which all share `shared` bytes.
     pub sample: Vec<u8>,
     pub shared: usize,
@@ -45,14 +45,14 @@ impl Notes {
     /// Bytes that all keys, `key` among them, share.
     #[inline]
     fn share(&mut self, key: &[u8]) -> usize {
-        if self.loose.is_empty() {
+        if self.unlinked.is_empty() {
             self.sample.clear();
             self.sample.extend_from_slice(key);
             self.shared = key.len();
             self.first_sequence = u64::MAX;
         } else if !key.starts_with(self.sample.get(..self.shared).unwrap_or_default()) {
             self.shared = common_bytes(&self.sample, key);
-            self.outdated = self.loose.len();
+            self.outdated = self.unlinked.len();
         }
         self.shared
     }
@@ -65,8 +65,8 @@ impl Notes {
     ) -> Result<()> {
         let skip = self.share(operation.key);
         let order = (skip, place);
-        let loose = target.memtable.prepare(&mut self.part, operation, sequence, order)?;
-        self.loose.push(loose);
+        let unlinked = target.memtable.prepare(&mut self.part, operation, sequence, order)?;
+        self.unlinked.push(unlinked);
         self.first_sequence = self.first_sequence.min(sequence);
         Ok(())
     }
@@ -156,8 +156,8 @@ impl Load {
     /// Bytes of all notes, while no thread is decoding.
     pub(super) fn note_bytes(&self) -> usize {
         let decoded = lock(&self.decoded);
-        let notes = decoded.iter().flat_map(BTreeMap::values).map(|notes| notes.loose.len());
-        notes.sum::<usize>() * size_of::<Loose>()
+        let notes = decoded.iter().flat_map(BTreeMap::values).map(|notes| notes.unlinked.len());
+        notes.sum::<usize>() * size_of::<Unlinked>()
     }
 
     /// Whether there is no room for more, while no thread is decoding.
@@ -174,7 +174,7 @@ impl Load {
         let mut families: BTreeMap<u32, Vec<Notes>> = BTreeMap::new();
         for decoded in lock(&self.decoded).drain(..) {
             for (family, notes) in decoded {
-                if !notes.loose.is_empty() {
+                if !notes.unlinked.is_empty() {
                     families.entry(family).or_default().push(notes);
                 }
             }
@@ -184,7 +184,7 @@ impl Load {
             let Some(target) = self.targets.families.get(&family) else { continue };
             let first = notes.iter().map(|notes| notes.first_sequence).min().unwrap_or(u64::MAX);
             target.memtable.note_first(first);
-            let count: usize = notes.iter().map(|notes| notes.loose.len()).sum();
+            let count: usize = notes.iter().map(|notes| notes.unlinked.len()).sum();
             let parts = if count < SHARED_NOTES { 1 } else { workers.threads() * 8 };
             let load = FamilyLoad::new(&target.memtable, notes, parts);
             if parts == 1 {

@@ -26,7 +26,7 @@ const MOST_SEGMENTS_MORE: u64 = 8;
 /// The first segment of a log of which several segments are left over.
 const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
 
-/// See the module's documentation.
+/// How many segments a replay leaves, and whether they are too many.
 #[derive(Debug)]
 pub(super) struct RetainedLog {
     segments: usize,

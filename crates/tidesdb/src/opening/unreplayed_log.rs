@@ -29,7 +29,7 @@ use crate::wal::{LeftOut, Retained};
 /// needed to write them out.
 pub(super) const SHARE_OF_BUDGET: u64 = 3;
 
-/// See the module's documentation.
+/// The segments of a log that was replayed in part, and where to go on.
 #[derive(Debug)]
 pub(super) struct UnreplayedLog {
     segments: Vec<Retained>,

@@ -32,7 +32,7 @@ impl Scope {
     }
 }
 
-/// See the module documentation.
+/// A name and a value of an options file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Setting {
     pub name: String,

@@ -60,7 +60,7 @@ impl KeySpan {
     }
 }
 
-/// Parts that wait and what came of those that were done. See the module's documentation.
+/// Parts that wait and what came of those that were done.
 #[derive(Debug)]
 pub(crate) struct KeyPartitions<R> {
     state: Mutex<State<R>>,

@@ -28,7 +28,7 @@ pub(crate) struct ValueRewrite {
     pub version: Version,
 }
 
-/// Takes versions and writes those that stay. See the module's documentation.
+/// Takes versions in order and writes those that stay.
 #[derive(Debug)]
 pub(crate) struct Rewriter<'a> {
     rules: DropRules,

@@ -63,7 +63,7 @@ impl Core {
     ) -> Result<()> {
         let tally = ReadTally::default();
         if !self.telemetry.latencies.is_due() {
-            return self.look_many_up(family, moment, (keys, wanted), (collect, &tally));
+            return self.look_up_many(family, moment, (keys, wanted), (collect, &tally));
         }
         let key_bytes = |&at: &usize| keys.get(at).map_or(0, |key| key.as_ref().len() as u64);
         let call = TimedCall {
@@ -73,12 +73,12 @@ impl Core {
             operations: wanted.len() as u64,
         };
         let started = self.telemetry.start_timing();
-        let result = self.look_many_up(family, moment, (keys, wanted), (collect, &tally));
+        let result = self.look_up_many(family, moment, (keys, wanted), (collect, &tally));
         self.telemetry.end_timing(started, call, || tally.profile());
         result
     }
 
-    fn look_many_up<K: AsRef<[u8]>, C: Collect>(
+    fn look_up_many<K: AsRef<[u8]>, C: Collect>(
         &self,
         family: &FamilyState,
         moment: Moment,

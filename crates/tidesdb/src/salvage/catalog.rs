@@ -28,7 +28,7 @@ pub(crate) struct KnownFamily {
     pub(crate) flushed_through: u64,
 }
 
-/// See the module's documentation.
+/// Families and files that the readable edits of a manifest name.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     pub(crate) families: BTreeMap<u32, KnownFamily>,

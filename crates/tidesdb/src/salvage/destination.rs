@@ -20,7 +20,7 @@ use crate::salvage::place::Place;
 /// Bytes of records that are committed together.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// See the module's documentation.
+/// The database that a salvage writes, at its place.
 #[derive(Debug)]
 pub(crate) struct Destination {
     place: Place,

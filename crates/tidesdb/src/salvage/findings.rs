@@ -13,7 +13,7 @@ pub(crate) struct Named {
     pub(crate) order: KeyOrder,
 }
 
-/// See the module's documentation.
+/// Losses and damage that a salvage has met so far.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// All but the losses.

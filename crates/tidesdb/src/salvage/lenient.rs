@@ -14,7 +14,7 @@ use tidesdb_sys::vfs::{File, ReadAt, means_damage};
 /// Bytes that are given up together.
 const PAGE_BYTES: u64 = 4096;
 
-/// See the module's documentation.
+/// A file that reads zeros where the disk can't be read.
 #[derive(Debug)]
 pub(crate) struct LenientFile(pub(crate) Arc<dyn File>);
 

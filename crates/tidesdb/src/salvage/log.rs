@@ -64,7 +64,7 @@ pub(crate) struct LogOperation {
     pub(crate) value: LogValue,
 }
 
-/// See the module's documentation.
+/// The operations that were read from a damaged log, by family.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) operations: BTreeMap<u32, Vec<LogOperation>>,

@@ -25,7 +25,7 @@ const MARKER: &str = "UNFINISHED";
 /// The directory of the copy in the workshop.
 const COPY: &str = "copy";
 
-/// See the module's documentation.
+/// The name that a copy gets when it is whole, and the workshop that it is written in.
 #[derive(Debug)]
 pub(crate) struct Place {
     vfs: Arc<dyn Vfs>,

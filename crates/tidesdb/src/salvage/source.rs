@@ -18,7 +18,7 @@ use crate::salvage::place::{resolved, working_for};
 /// Folder in which an opening puts files that the manifest does not know.
 const SET_ASIDE: &str = "set-aside";
 
-/// See the module's documentation.
+/// A damaged database that a salvage reads.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) vfs: Arc<dyn Vfs>,

@@ -10,7 +10,7 @@ use tidesdb_base::user_code::{FirstPanic, call_out};
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::spans;
 
-/// See the module's documentation.
+/// Reports events to the log of events, to `tracing` and to the listener.
 #[derive(Debug)]
 pub(crate) struct Events {
     log: Option<Arc<EventLog>>,

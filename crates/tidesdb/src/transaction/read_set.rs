@@ -123,7 +123,7 @@ impl ReadRange {
     }
 }
 
-/// See the module's documentation.
+/// Keys and ranges that a transaction has read.
 #[derive(Debug, Default)]
 pub(super) struct ReadSet {
     families: Vec<Arc<FamilyState>>,

@@ -55,7 +55,7 @@ struct InOrder {
     through: (usize, usize),
 }
 
-/// See the module's documentation.
+/// A batch of the writes of a transaction, with an index by key once one is needed.
 #[derive(Debug, Default)]
 pub(super) struct WriteSet {
     batch: WriteBatch,

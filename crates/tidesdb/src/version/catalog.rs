@@ -20,7 +20,7 @@ use tidesdb_sys::vfs::Vfs;
 use super::edit_check::admits;
 use super::persisted_state::PersistedState;
 
-use self::restating::Beside;
+use self::restating::ManifestRewrite;
 pub(crate) use self::restating::restate_beside;
 
 /// A manifest is restated in a new file when it is longer than this and half of it is history.
@@ -88,7 +88,7 @@ pub(crate) struct Catalog {
     /// Manifests shorter than this are not restated.
     least_long_bytes: u64,
     /// What is to be known of another manifest that is written meanwhile.
-    beside: Beside,
+    rewrite: ManifestRewrite,
     standing: Standing,
     /// Files that the uncertain edit may name.
     uncertain: Vec<PathBuf>,
@@ -129,7 +129,7 @@ impl Catalog {
         Self {
             restated_bytes: writer.bytes(),
             least_long_bytes: LONG_MANIFEST_BYTES,
-            beside: Beside::default(),
+            rewrite: ManifestRewrite::default(),
             vfs,
             dir: dir.to_path_buf(),
             numbers,
@@ -313,7 +313,7 @@ impl Catalog {
             };
         }
         if self.state.apply(&edit) {
-            self.beside.note(edit);
+            self.rewrite.note(edit);
             Outcome::Applied
         } else {
             Outcome::Refused(does_not_apply())
@@ -356,7 +356,7 @@ impl Catalog {
     /// Starts another manifest that says `state`.
     fn replace_by(&mut self, number: u64, mut state: PersistedState) -> Result<()> {
         // One that is being written beside it would begin with an uncertain end.
-        self.beside.call_off();
+        self.rewrite.call_off();
         let old = self.path_of(self.writer.number());
         state.next_file = state.next_file.max(self.numbers.peek());
         let sync = |files| sync_in_turn(self.vfs.as_ref(), &self.dir, files);

@@ -23,7 +23,7 @@ enum Right {
     GivenUp,
 }
 
-/// See the module's documentation.
+/// A database's right to its directory, shared or exclusive, until it gives it up.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
     vfs: Arc<dyn Vfs>,

@@ -17,7 +17,7 @@ use super::TableFile;
 /// So much of what all keys begin with is compared without looking at a table.
 const INLINE_PREFIX_BYTES: usize = 16;
 
-/// See the module's documentation.
+/// The bounds of the tables of a run, packed for a search.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunIndex {
     /// First bytes of what all keys of the run begin with, and which of them count.

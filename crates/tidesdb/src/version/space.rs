@@ -42,7 +42,7 @@ pub(crate) fn collected_from(amplification: f64) -> f64 {
     1.0 + (amplification - 1.0) * COLLECTED_SHARE
 }
 
-/// See the module documentation.
+/// How much a family's tables hold, and how much of it was ever alive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SpaceEstimate {
     /// Bytes of the tables and of the values that they point at.

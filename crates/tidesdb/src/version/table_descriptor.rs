@@ -16,7 +16,7 @@ use tidesdb_sys::vfs::File;
 use super::NamedFile;
 use crate::cache::{OpenFile, OpenKind};
 
-/// See the module's documentation. Read-only.
+/// The file of a table, opened for reading when it is needed.
 #[derive(Debug)]
 pub(super) struct TableDescriptor {
     /// Keeps the file from being deleted: it could not be opened again.

@@ -32,7 +32,7 @@ impl Extent {
     }
 }
 
-/// See the module's documentation.
+/// The state of a value log between its creation and its removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueLogLife {
     /// Commits append values to the file. So many bytes are synced.

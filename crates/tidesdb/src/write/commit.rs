@@ -117,7 +117,7 @@ impl Core {
         self.check_no_doubt(family)?;
         let deletes = operation.kind.is_tombstone();
         self.admit(family, (key.len() + value.len()) as u64, 1, deletes)?;
-        self.have_log_begun()?;
+        self.ensure_log_begun()?;
         let mut log_bytes = 0;
         let visible = with_payload(|payload| {
             BatchWriter::new(payload).push(*operation);
@@ -185,7 +185,10 @@ impl Core {
     /// [`Error::NotDurable`].
     pub(crate) fn sync_log(&self) -> Result<()> {
         let published = self.storage.log.published();
-        self.storage.log.sync_through(published).or_else(|cause| self.heal(published, cause))
+        self.storage
+            .log
+            .sync_through(published)
+            .or_else(|cause| self.sync_by_repair(published, cause))
     }
 
     /// Makes a batch that is not empty visible, if `check` agrees.
@@ -209,7 +212,7 @@ impl Core {
             self.check_no_doubt(family)?;
             self.admit(family, bytes / families, operations / families, !batch.has_puts)?;
         }
-        self.have_log_begun()?;
+        self.ensure_log_begun()?;
         let visible = if batch.direct.is_empty() {
             self.commit_operations(batch, &batch.record, check)?
         } else {
@@ -362,7 +365,7 @@ impl Core {
         let started = self.env.clock.monotonic_nanos();
         let synced = self.storage.log.sync_commit(sequence);
         note_sync(self.env.clock.monotonic_nanos().saturating_sub(started));
-        synced.or_else(|cause| self.heal(sequence, cause))
+        synced.or_else(|cause| self.sync_by_repair(sequence, cause))
     }
 
     fn syncs_commits(&self) -> bool {

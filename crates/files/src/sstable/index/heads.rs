@@ -22,7 +22,7 @@ pub(super) struct Place {
     pub(super) end: u64,
 }
 
-/// See the module's documentation.
+/// The heads of all separators of a table, with levels of every sixteenth above them.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
     places: LargeVec<Place>,

@@ -37,7 +37,7 @@ pub trait NodeMemory: Debug + Send + Sync {
     fn give_back(&self, bytes: u64);
 }
 
-/// See the module's documentation.
+/// An index node in the form in which lookups need no decoding.
 #[derive(Debug)]
 pub(crate) struct HeldNode {
     /// Of each leaf the head of its separator: the first bytes behind what all separators of the

@@ -12,7 +12,7 @@ use super::{FlatIndex, HeldNode, Index};
 use std::ops::{Deref, Range};
 use tidesdb_base::{Error, Result};
 
-/// See the module's documentation.
+/// Finds data blocks, and keeps the index node that the last question needed.
 #[derive(Debug)]
 pub(crate) struct Leaves<B> {
     at_hand: Option<AtHand<B>>,

@@ -32,7 +32,7 @@ const MOST_ROUNDS: usize = 32;
 
 /// A version in the arena that no look-up finds yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Loose {
+pub struct Unlinked {
     /// Eight bytes of the key behind those that all keys of the load share.
     head: u64,
     /// Place in the order in which versions were made.
@@ -40,7 +40,7 @@ pub struct Loose {
     new: NewRecord,
 }
 
-impl Loose {
+impl Unlinked {
     /// What entries of a load are parted by: equal keys have equal heads, and heads sort like keys.
     #[inline]
     #[must_use]
@@ -67,8 +67,9 @@ pub struct LoadedPart {
 impl<const FANOUT: usize> BPlusTree<FANOUT> {
     const LOADED: usize = FANOUT - FANOUT / FREE_PART;
 
-    /// Writes a version that [`BPlusTree::load_part`] or [`BPlusTree::insert_loose`] takes. `skip`
-    /// is how many bytes all keys of the load share; of equal keys the higher `order` is the later.
+    /// Writes a version that [`BPlusTree::load_part`] or [`BPlusTree::insert_unlinked`] takes.
+    /// `skip` is how many bytes all keys of the load share; of equal keys the higher `order` is the
+    /// later.
     ///
     /// # Errors
     /// As [`OrderedIndex::insert`](crate::ordered::OrderedIndex::insert).
@@ -79,16 +80,16 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
         key: &[u8],
         version: NewVersion<'_>,
         (skip, order): (usize, u64),
-    ) -> Result<Loose, ArenaFull> {
+    ) -> Result<Unlinked, ArenaFull> {
         let take = |bytes| self.arena.allocate_in(part, bytes);
         let new = record::create_record_in(&self.arena, key, &version, take)?;
-        Ok(Loose { head: head_of(key, skip), order, new })
+        Ok(Unlinked { head: head_of(key, skip), order, new })
     }
 
     /// The same version, with the head behind `skip` bytes.
     #[inline]
-    pub fn with_head(&self, loose: &Loose, skip: usize) -> Loose {
-        Loose { head: head_of(self.key(loose), skip), ..*loose }
+    pub fn with_head(&self, unlinked: &Unlinked, skip: usize) -> Unlinked {
+        Unlinked { head: head_of(self.key(unlinked), skip), ..*unlinked }
     }
 
     /// Whether nothing was inserted yet.
@@ -100,17 +101,17 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
     ///
     /// # Errors
     /// [`ArenaFull`].
-    pub fn insert_loose(&self, loose: &Loose) -> Result<(), ArenaFull> {
-        let key = loose.new.record.key(&self.arena);
+    pub fn insert_unlinked(&self, unlinked: &Unlinked) -> Result<(), ArenaFull> {
+        let key = unlinked.new.record.key(&self.arena);
         let version = NewVersion { seq: 0, kind: 0, expires_at: 0, value: &[] };
         self.arena.add_keys(1);
-        let mut pending = Pending { key, version, built: Some(loose.new) };
+        let mut pending = Pending { key, version, built: Some(unlinked.new) };
         while !self.try_insert(&mut pending, &mut None)? {}
         Ok(())
     }
 
     /// Sorts entries of a load by key, and equal keys by age; `skip` is what all keys share.
-    pub fn sort_loose(&self, entries: &mut [Loose], skip: usize) {
+    pub fn sort_unlinked(&self, entries: &mut [Unlinked], skip: usize) {
         entries.sort_unstable_by_key(|entry| (entry.head, entry.order));
         for run in entries.chunk_by_mut(|a, b| a.head == b.head).filter(|run| run.len() > 1) {
             let head = run.first().map_or(0, |entry| entry.head);
@@ -121,7 +122,7 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
 
     /// Sorts entries with equal heads by their keys, which share `skip` bytes. They are in the
     /// order of their age.
-    fn sort_equal(&self, run: &mut [Loose], skip: usize, rounds: usize) {
+    fn sort_equal(&self, run: &mut [Unlinked], skip: usize, rounds: usize) {
         let Some(first) = run.first().map(|entry| self.key(entry)) else { return };
         let mut shared = first.len();
         let mut all_equal = true;
@@ -148,7 +149,7 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
         }
     }
 
-    fn key(&self, entry: &Loose) -> &[u8] {
+    fn key(&self, entry: &Unlinked) -> &[u8] {
         entry.new.record.key(&self.arena)
     }
 
@@ -156,11 +157,15 @@ impl<const FANOUT: usize> BPlusTree<FANOUT> {
     ///
     /// # Errors
     /// [`ArenaFull`].
-    pub fn load_part(&self, entries: &mut [Loose], skip: usize) -> Result<LoadedPart, ArenaFull> {
-        self.sort_loose(entries, skip);
+    pub fn load_part(
+        &self,
+        entries: &mut [Unlinked],
+        skip: usize,
+    ) -> Result<LoadedPart, ArenaFull> {
+        self.sort_unlinked(entries, skip);
         let mut leaves: Vec<Child> = Vec::with_capacity(entries.len() / Self::LOADED + 1);
         let mut leaf: Option<Handle<'_, FANOUT>> = None;
-        let mut newest: Option<&Loose> = None;
+        let mut newest: Option<&Unlinked> = None;
         let mut keys = 0;
         for entry in entries.iter() {
             let record = entry.new.record;

@@ -17,7 +17,7 @@ const STEP: u64 = 2;
 /// Rounds of spinning before the waiter offers its time slice to the (preempted) holder.
 const SPINS_PER_YIELD: u32 = 64;
 
-/// See the module documentation.
+/// A lock for writers of a node, and a count of its changes for readers.
 #[derive(Debug)]
 pub(super) struct Latch(AtomicU64);
 

@@ -15,7 +15,7 @@ use super::{BPlusTree, DEFAULT_FANOUT, Pending, Visit};
 use crate::arena::ArenaFull;
 use crate::ordered::NewVersion;
 
-/// Inserts of one thread that follow one another; see the module documentation.
+/// Inserts of one thread that follow one another.
 pub struct Row<'a, const FANOUT: usize = DEFAULT_FANOUT> {
     tree: &'a BPlusTree<FANOUT>,
     /// Where the last key went.

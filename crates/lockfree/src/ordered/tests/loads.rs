@@ -1,6 +1,6 @@
 //! Bulk loads against a `BTreeMap`, and insertions into what was loaded.
 
-use super::super::btree::Loose;
+use super::super::btree::Unlinked;
 use super::super::*;
 use super::differential::{Model, Random, check_all, check_place, model_insert, random_key};
 use crate::arena::{BlockPool, Part};
@@ -21,16 +21,16 @@ fn load<const FANOUT: usize>(
         let part = &mut parts[random.below(2) as usize];
         tree.prepare(part, key, version, (skip, n as u64)).unwrap()
     };
-    let loose: Vec<Loose> = keys.iter().enumerate().map(&mut prepare).collect();
+    let unlinked: Vec<Unlinked> = keys.iter().enumerate().map(&mut prepare).collect();
     let mut bounds: Vec<u64> = (0..bounds)
-        .filter_map(|_| Some(loose.get(random.below(loose.len() as u64) as usize)?.head()))
+        .filter_map(|_| Some(unlinked.get(random.below(unlinked.len() as u64) as usize)?.head()))
         .collect();
     bounds.sort_unstable();
     bounds.dedup();
     let mut buckets = vec![Vec::new(); bounds.len() + 1];
     // Threads note what they decode in any order of each other's.
-    for loose in loose.iter().rev() {
-        buckets[bounds.partition_point(|&bound| bound <= loose.head())].push(*loose);
+    for unlinked in unlinked.iter().rev() {
+        buckets[bounds.partition_point(|&bound| bound <= unlinked.head())].push(*unlinked);
     }
     let loaded = buckets.iter_mut().map(|bucket| tree.load_part(bucket, skip).unwrap()).collect();
     tree.join(loaded, skip).unwrap();
@@ -108,12 +108,12 @@ fn a_tree_that_is_not_empty_refuses_a_load_and_takes_its_versions_one_by_one() {
     let mut part = Part::default();
     let mut prepare =
         |key: &'static [u8], n| tree.prepare(&mut part, key, version_of(n, key), (0, n)).unwrap();
-    let mut loose = [prepare(b"there", 3), prepare(b"here", 2)];
-    let loaded = tree.load_part(&mut loose.clone(), 0).unwrap();
+    let mut unlinked = [prepare(b"there", 3), prepare(b"here", 2)];
+    let loaded = tree.load_part(&mut unlinked.clone(), 0).unwrap();
     assert_eq!(tree.join(vec![loaded], 0), Err(ArenaFull));
     assert_eq!(tree.get(b"here", 9), None);
-    tree.sort_loose(&mut loose, 0);
-    loose.iter().for_each(|loose| tree.insert_loose(loose).unwrap());
+    tree.sort_unlinked(&mut unlinked, 0);
+    unlinked.iter().for_each(|unlinked| tree.insert_unlinked(unlinked).unwrap());
     assert_eq!(tree.get(b"here", 9).map(|version| version.seq), Some(2));
     assert_eq!(tree.versions(b"there").map(|version| version.seq).collect::<Vec<_>>(), [3, 1]);
     assert_eq!(tree.keys(), 2);

@@ -26,7 +26,7 @@ fn facts<'a>(runs: &'a [RunSummary], rules: &PlanRules, activity: Activity) -> P
         runs,
         rules: *rules,
         activity,
-        beside: Beside::NONE,
+        in_progress: InProgress::NONE,
         has_dead_tables: false,
         expired_bytes,
         sound_slice_garbage,
@@ -48,8 +48,8 @@ fn beside_others(
     rules: &PlanRules,
     most_bytes: u64,
 ) -> Option<CompactionPlan> {
-    let beside = Beside { of_family: true, free, most_bytes };
-    choose_compaction(&PlanFacts { beside, ..facts(runs, rules, Activity::Busy) })
+    let in_progress = InProgress { of_family: true, free, most_bytes };
+    choose_compaction(&PlanFacts { in_progress, ..facts(runs, rules, Activity::Busy) })
 }
 
 /// Runs of these sizes with distinct keys, an entry a byte.
@@ -125,7 +125,7 @@ fn the_oldest_input_takes_the_others_in_once_it_was_merged() {
             level: 2,
             run: 5,
             into_oldest: false,
-            keys: MergedKeys::All
+            keys: CompactedKeys::All
         })
     );
     let plan = compact_newest(&runs(&[1, 1, 16]), 3);
@@ -136,7 +136,7 @@ fn the_oldest_input_takes_the_others_in_once_it_was_merged() {
             level: 2,
             run: 1,
             into_oldest: true,
-            keys: MergedKeys::All
+            keys: CompactedKeys::All
         })
     );
 }
@@ -161,7 +161,7 @@ fn the_output_takes_the_number_of_its_newest_input() {
             level: 2,
             run: 4,
             into_oldest: false,
-            keys: MergedKeys::All
+            keys: CompactedKeys::All
         })
     );
     let all = Some(CompactionPlan {
@@ -169,7 +169,7 @@ fn the_output_takes_the_number_of_its_newest_input() {
         level: 2,
         run: 4,
         into_oldest: false,
-        keys: MergedKeys::All,
+        keys: CompactedKeys::All,
     });
     assert_eq!(compact_newest(&state, state.len()), all);
 }
@@ -186,7 +186,7 @@ fn a_damaged_run_and_all_older_ones_are_left_alone() {
             level: 2,
             run: 6,
             into_oldest: false,
-            keys: MergedKeys::All
+            keys: CompactedKeys::All
         })
     );
     assert_eq!(compact_newest(&state, state.len()).map(|plan| plan.count), Some(4));
@@ -213,7 +213,7 @@ fn slices_beside_damage_are_merged_when_enough_of_them_is_garbage() {
         level: 2,
         run: 1,
         into_oldest: true,
-        keys: MergedKeys::WorstSlice,
+        keys: CompactedKeys::WorstSlice,
     };
     assert_eq!(beside_damage(&state, 0.26), Some(plan));
     state[2].value_bytes = 100;
@@ -317,18 +317,21 @@ fn small_runs_below_a_larger_one_count_as_larger_ones() {
 #[test]
 fn tiers_come_before_slices_when_there_are_very_many_runs() {
     let plan = |newer| next_compaction(&overwritten(newer, 40), &RULES, Activity::Busy);
-    assert_eq!(plan(15).map(|plan| (plan.count, plan.keys)), Some((16, MergedKeys::WorstSlice)));
+    assert_eq!(plan(15).map(|plan| (plan.count, plan.keys)), Some((16, CompactedKeys::WorstSlice)));
     let tiers = plan(16).unwrap();
-    assert!(tiers.count < 17 && tiers.keys == MergedKeys::All && !tiers.into_oldest, "{tiers:?}");
+    assert!(
+        tiers.count < 17 && tiers.keys == CompactedKeys::All && !tiers.into_oldest,
+        "{tiers:?}"
+    );
 }
 
 #[test]
 fn whole_tables_go_before_anything_is_read_and_beside_nothing() {
     let state = overwritten(15, 40);
     let choice = |has_dead_tables, of_family| {
-        let beside = Beside { of_family, ..Beside::NONE };
+        let in_progress = InProgress { of_family, ..InProgress::NONE };
         let facts = facts(&state, &RULES, Activity::Busy);
-        choose(&PlanFacts { has_dead_tables, beside, expired_bytes: Some(100), ..facts })
+        choose(&PlanFacts { has_dead_tables, in_progress, expired_bytes: Some(100), ..facts })
     };
     assert_eq!(choice(true, false), Choice::DropTables);
     assert!(matches!(choice(false, false), Choice::Compact(_)));
@@ -340,24 +343,25 @@ fn whole_tables_go_before_anything_is_read_and_beside_nothing() {
 fn what_has_expired_comes_first() {
     let mut state = overwritten(15, 40);
     let expired = |state: &[RunSummary], of_family| {
-        let beside = Beside { of_family, ..Beside::NONE };
+        let in_progress = InProgress { of_family, ..InProgress::NONE };
         let expired_bytes = Some(100);
         choose_compaction(&PlanFacts {
             expired_bytes,
-            beside,
+            in_progress,
             ..facts(state, &RULES, Activity::Busy)
         })
     };
     let keys = |plan: Option<CompactionPlan>| plan.map(|plan| (plan.count, plan.keys));
-    assert_eq!(keys(expired(&state, false)), Some((16, MergedKeys::Expired)));
-    assert_eq!(keys(expired(&state, true)), Some((15, MergedKeys::All)), "for their number");
+    assert_eq!(keys(expired(&state, false)), Some((16, CompactedKeys::Expired)));
+    assert_eq!(keys(expired(&state, true)), Some((15, CompactedKeys::All)), "for their number");
     state[3].damaged = true;
-    assert_eq!(keys(expired(&state, false)), Some((16, MergedKeys::Expired)), "of other keys");
+    assert_eq!(keys(expired(&state, false)), Some((16, CompactedKeys::Expired)), "of other keys");
     // Before a merge that waits for a thread, what can begin at once.
     let state = overwritten(15, 40);
-    let beside = Beside { most_bytes: 190, ..Beside::NONE };
-    let plan = choose_compaction(&PlanFacts { beside, ..facts(&state, &RULES, Activity::Busy) });
-    assert_eq!(keys(plan), Some((4, MergedKeys::All)));
+    let in_progress = InProgress { most_bytes: 190, ..InProgress::NONE };
+    let plan =
+        choose_compaction(&PlanFacts { in_progress, ..facts(&state, &RULES, Activity::Busy) });
+    assert_eq!(keys(plan), Some((4, CompactedKeys::All)));
 }
 
 #[test]
@@ -386,7 +390,7 @@ fn beside_other_merges_free_runs_are_merged_for_their_number() {
     damaged[3].damaged = true;
     assert_eq!(count(&damaged, 7, u64::MAX), None);
     let plan = beside_others(&state, 4, &rules, u64::MAX).unwrap();
-    assert_eq!((plan.run, plan.into_oldest, plan.keys), (state[0].id, false, MergedKeys::All));
+    assert_eq!((plan.run, plan.into_oldest, plan.keys), (state[0].id, false, CompactedKeys::All));
 }
 
 /// Each flush that a pause followed had all bytes rewritten but those of the oldest run: half as

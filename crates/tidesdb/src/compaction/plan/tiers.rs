@@ -49,7 +49,7 @@ pub(super) fn small_first(runs: &[RunSummary], count: usize, bytes: u64) -> usiz
     while bytes >= LONG_MERGE_BYTES {
         let is_small = |first: &usize| bytes_of(runs, *first) <= bytes / SMALL_PART;
         let Some(first) = (LEAST_JOINED..count).rfind(is_small) else {
-            return into_merged(runs, count).unwrap_or(count);
+            return into_compacted(runs, count).unwrap_or(count);
         };
         count = first;
         bytes = bytes_of(runs, first);
@@ -59,7 +59,7 @@ pub(super) fn small_first(runs: &[RunSummary], count: usize, bytes: u64) -> usiz
 
 /// The newest of so many runs down to the oldest that was merged before, if these are several: what
 /// a compaction that was cut short has left of a flushed run may lie below large ones.
-fn into_merged(runs: &[RunSummary], count: usize) -> Option<usize> {
+fn into_compacted(runs: &[RunSummary], count: usize) -> Option<usize> {
     let last = runs.iter().take(count).rposition(|run| run.level > 1)?;
     (last > 0).then_some(last + 1)
 }

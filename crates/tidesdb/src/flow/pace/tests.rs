@@ -9,7 +9,7 @@ fn usual() -> FamilySignals {
         write_buffer_bytes: 64 * MIB,
         freeze_bytes: 40 * MIB,
         queue_limit: 10,
-        merge_trigger: 4,
+        compaction_trigger: 4,
         active_bytes: 0,
         frozen: 1,
         frozen_bytes: 40 * MIB,

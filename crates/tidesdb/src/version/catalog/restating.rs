@@ -23,7 +23,7 @@ const MOST_ROUNDS: usize = 16;
 
 /// What the catalog knows of a manifest that is written beside the one in force.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct ManifestRewrite {
     /// A job was asked to, and has not begun.
     is_due: bool,
     /// Number of the manifest, and edits that it lacks, once it was begun.
@@ -32,7 +32,7 @@ pub(super) struct Beside {
     not_before_bytes: u64,
 }
 
-impl Beside {
+impl ManifestRewrite {
     /// Notes an edit that was made durable and applied.
     pub(super) fn note(&mut self, edit: Edit) {
         if let Some((_, edits)) = &mut self.begun {
@@ -109,10 +109,10 @@ pub(crate) fn restate_beside(catalog: &Mutex<Catalog>) -> Result<()> {
 impl Catalog {
     /// True once when the manifest has become long: [`restate_beside`] is to be called.
     pub(crate) fn should_be_restated(&mut self) -> bool {
-        let known = self.beside.is_due || self.beside.begun.is_some();
-        let long = self.writer.bytes() >= self.beside.not_before_bytes;
+        let known = self.rewrite.is_due || self.rewrite.begun.is_some();
+        let long = self.writer.bytes() >= self.rewrite.not_before_bytes;
         let should = !known && long && self.is_long();
-        self.beside.is_due |= should;
+        self.rewrite.is_due |= should;
         should
     }
 
@@ -123,29 +123,29 @@ impl Catalog {
 
     /// Begins another manifest, if no other was begun and this one is still long.
     pub(super) fn begin_beside(&mut self) -> Option<Begun> {
-        self.beside.is_due = false;
-        if self.beside.begun.is_some() || !self.is_long() {
+        self.rewrite.is_due = false;
+        if self.rewrite.begun.is_some() || !self.is_long() {
             return None;
         }
         let number = self.numbers.next();
         let mut state = self.state.clone();
         state.next_file = state.next_file.max(self.numbers.peek());
-        self.beside.begun = Some((number, Vec::new()));
+        self.rewrite.begun = Some((number, Vec::new()));
         Some(Begun { vfs: Arc::clone(&self.vfs), dir: self.dir.clone(), number, state })
     }
 
     /// The edits that manifest `number` lacks, which the caller appends to it.
     pub(super) fn take_lacking(&mut self, number: u64) -> Vec<Edit> {
-        self.beside.lacks(number).map(std::mem::take).unwrap_or_default()
+        self.rewrite.lacks(number).map(std::mem::take).unwrap_or_default()
     }
 
     /// Gives manifest `number` up. It is not tried again before the one in force has grown further:
     /// a full disk would be asked with each edit.
     pub(super) fn put_off(&mut self, number: u64) {
-        if self.beside.lacks(number).is_some() {
-            self.beside.begun = None;
+        if self.rewrite.lacks(number).is_some() {
+            self.rewrite.begun = None;
             let more = self.least_long_bytes.max(self.restated_bytes / 2);
-            self.beside.not_before_bytes = self.writer.bytes().saturating_add(more);
+            self.rewrite.not_before_bytes = self.writer.bytes().saturating_add(more);
         }
     }
 
@@ -157,7 +157,7 @@ impl Catalog {
         restated_bytes: u64,
     ) -> (Result<()>, Option<u64>) {
         let number = writer.number();
-        let Some(edits) = self.beside.lacks(number).map(std::mem::take) else {
+        let Some(edits) = self.rewrite.lacks(number).map(std::mem::take) else {
             return (Ok(()), Some(number));
         };
         let (vfs, dir) = (Arc::clone(&self.vfs), self.dir.clone());
@@ -167,7 +167,7 @@ impl Catalog {
             self.put_off(number);
             return (Err(cause), Some(number));
         }
-        self.beside.call_off();
+        self.rewrite.call_off();
         // CRASH: on either side of the switch the manifest that is in force has every edit that
         // returned, and no edit is written before it is certain which of them that is.
         if let Err(cause) = current::put_in_force(vfs.as_ref(), &dir) {

@@ -138,7 +138,7 @@ fn overwritten_keys_are_merged_by_slices_before_the_bound_is_reached() {
             level: 2,
             run: 1,
             into_oldest: true,
-            keys: MergedKeys::WorstSlice,
+            keys: CompactedKeys::WorstSlice,
         })
     };
     assert_eq!(plan(&overwritten(3, 110)), None, "within two thirds of what is allowed");
@@ -146,10 +146,10 @@ fn overwritten_keys_are_merged_by_slices_before_the_bound_is_reached() {
     // An oldest run that was never merged, or values elsewhere: everything at once.
     let mut flushed = overwritten(3, 120);
     flushed[3].level = 1;
-    assert_eq!(plan(&flushed).map(|plan| (plan.count, plan.keys)), Some((4, MergedKeys::All)));
+    assert_eq!(plan(&flushed).map(|plan| (plan.count, plan.keys)), Some((4, CompactedKeys::All)));
     let mut elsewhere = overwritten(3, 120);
     elsewhere[3].value_bytes = 2000;
-    let all = Some(CompactionPlan { keys: MergedKeys::All, ..by_slices(4).unwrap() });
+    let all = Some(CompactionPlan { keys: CompactedKeys::All, ..by_slices(4).unwrap() });
     assert_eq!(plan(&elsewhere), all);
     // What only a snapshot keeps is no garbage.
     let mut held = overwritten(3, 120);
@@ -168,13 +168,13 @@ fn what_has_expired_counts_like_other_garbage_up_to_a_half() {
         level: 2,
         run: 1,
         into_oldest: true,
-        keys: MergedKeys::All,
+        keys: CompactedKeys::All,
     });
     let mut state = runs(&[1, 1, 16]);
     state[0].damaged = true;
     let expired_bytes = Some(100);
     let plan =
         choose_compaction(&PlanFacts { expired_bytes, ..facts(&state, &RULES, Activity::Busy) });
-    let all = all.map(|all| CompactionPlan { keys: MergedKeys::Expired, ..all });
+    let all = all.map(|all| CompactionPlan { keys: CompactedKeys::Expired, ..all });
     assert_eq!(plan, all, "other keys than the damaged ones");
 }

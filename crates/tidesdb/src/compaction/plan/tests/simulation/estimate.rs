@@ -78,7 +78,7 @@ impl Counter {
     }
 }
 
-/// See the module's documentation.
+/// Estimates of garbage, and what they were counted from.
 #[derive(Debug, Default)]
 pub(super) struct Estimate {
     counter: Counter,

@@ -7,7 +7,8 @@ use super::tables::{Run, Table};
 use super::world::{FLUSH, PUT_RATE, World};
 use crate::compaction::expiry::{ExpiryRules, due_of, expired_of};
 use crate::compaction::plan::{
-    Beside, CompactionPlan, MergedKeys, PlanFacts, PlanRules, choose_compaction, expired_share,
+    CompactedKeys, CompactionPlan, InProgress, PlanFacts, PlanRules, choose_compaction,
+    expired_share,
 };
 use crate::flow::{FamilySignals, Pace, family_pace};
 use crate::output::key_partitions::KeySpan;
@@ -126,7 +127,7 @@ impl Policy for TidesDb {
         let signals = FamilySignals {
             write_buffer_bytes: world.options.write_buffer_size as u64,
             queue_limit: world.options.l0_queue_stall_threshold as u64,
-            merge_trigger: world.options.l1_file_count_trigger as u64,
+            compaction_trigger: world.options.l1_file_count_trigger as u64,
             young_runs: world.young() as u64,
             runs: world.runs.len() as u64,
             run_bytes: world.runs.iter().map(|run| run.bytes).sum(),
@@ -166,7 +167,7 @@ impl Policy for TidesDb {
             runs: &runs,
             rules: self.rules(world),
             activity: world.activity,
-            beside: Beside {
+            in_progress: InProgress {
                 of_family,
                 free: world.free(),
                 // There are no other families, and threads that choose are free.
@@ -177,7 +178,7 @@ impl Policy for TidesDb {
             sound_slice_garbage: None,
         });
         let CompactionPlan { count, level, keys, into_oldest, .. } = plan?;
-        let by_slices = keys == MergedKeys::WorstSlice;
+        let by_slices = keys == CompactedKeys::WorstSlice;
         let range = range.unwrap_or_default();
         Some(Choice { count, range, by_slices, by_steps: into_oldest, level, ..Choice::default() })
     }

@@ -21,7 +21,7 @@ impl World {
         if self.merges.len() < THREADS { u64::MAX } else { largest / 2 }
     }
 
-    fn begin_merges(&mut self, policy: &dyn Policy) {
+    fn begin_compactions(&mut self, policy: &dyn Policy) {
         while !self.settled {
             self.estimate.renew(&self.runs, &self.rules());
             if self.estimate.is_new {
@@ -49,9 +49,9 @@ impl World {
     }
 
     /// Merges go on for so many seconds.
-    pub(super) fn merge_for(&mut self, mut seconds: f64, policy: &dyn Policy) {
+    pub(super) fn compact_for(&mut self, mut seconds: f64, policy: &dyn Policy) {
         while seconds > 0.0 {
-            self.begin_merges(policy);
+            self.begin_compactions(policy);
             // The last begun were let in before the others. One alone has the help of all threads.
             let busy = self.merges.len().min(THREADS);
             let at_work = self.merges.iter_mut().rev().take(THREADS);

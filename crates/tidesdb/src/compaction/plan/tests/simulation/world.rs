@@ -221,7 +221,7 @@ impl World {
 
     /// Time passes.
     fn advance(&mut self, seconds: f64, policy: &dyn Policy) {
-        self.merge_for(seconds, policy);
+        self.compact_for(seconds, policy);
         if self.now >= self.load.snapshot_seconds && self.snapshot.is_some() {
             self.snapshot = None;
             self.estimate.change(f64::MAX);
