@@ -132,6 +132,7 @@ fn sources_keep_the_rules() {
     let mut found = Vec::new();
     for (path, text) in files(&["rs"]) {
         found.extend(sources::size(&path, &text));
+        found.extend(sources::functions(&path, &text));
         found.extend(sources::fields(&path, &text));
         found.extend(sources::header(&path, &text));
         found.extend(sources::unsafe_code(&path, &text));

@@ -17,6 +17,22 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
 }
 
+/// Iterators with a lower and an upper bound, from an end and from a key, both ways.
+fn bounded_iterators(metadata: &Family) -> Result<()> {
+    let bounds = ScanOptions::new().lower("file/0010").upper("file/0020");
+    let mut iterator = metadata.scan(bounds)?;
+    iterator.seek_to_first()?;
+    let mut seen = 0;
+    while iterator.valid() {
+        assert_eq!(iterator.value()?[3], iterator.key()[8] - b'0' + 10);
+        seen += 1;
+        iterator.next()?;
+    }
+    iterator.seek_for_prev("file/9999")?;
+    assert_eq!((seen, text(iterator.key())), (10, "file/0019".to_owned()));
+    Ok(())
+}
+
 /// Column families, batches, iterators with bounds, snapshots, checkpoints, properties, optimistic
 /// transactions: a user of RocksDB.
 #[test]
@@ -39,18 +55,7 @@ fn a_program_in_the_manner_of_rocksdb() -> Result<()> {
     db.write_with(&batch, WriteOptions::new().sync(true))?;
     batch.clear();
 
-    // Iterators with a lower and an upper bound, from an end and from a key, both ways.
-    let bounds = ScanOptions::new().lower("file/0010").upper("file/0020");
-    let mut iterator = metadata.scan(bounds)?;
-    iterator.seek_to_first()?;
-    let mut seen = 0;
-    while iterator.valid() {
-        assert_eq!(iterator.value()?[3], iterator.key()[8] - b'0' + 10);
-        seen += 1;
-        iterator.next()?;
-    }
-    iterator.seek_for_prev("file/9999")?;
-    assert_eq!((seen, text(iterator.key())), (10, "file/0019".to_owned()));
+    bounded_iterators(&metadata)?;
 
     let snapshot = db.snapshot();
     metadata.delete_range("file/0000", "file/0090")?;

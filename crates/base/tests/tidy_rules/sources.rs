@@ -73,6 +73,46 @@ pub(crate) fn size(path: &str, text: &str) -> Vec<String> {
     Vec::new()
 }
 
+const MOST_LINES_OF_FUNCTIONS: usize = 70;
+
+/// Functions that are too long, tests among them: from the line that names one to its last brace.
+/// Clippy, which does not count comments, lets some of them pass.
+pub(crate) fn functions(path: &str, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        let Some((before, rest)) = code.split_once("fn ") else { continue };
+        let declares = before.is_empty()
+            || before.ends_with(' ')
+                && ["pub", "const ", "unsafe ", "extern "]
+                    .iter()
+                    .any(|word| before.starts_with(word));
+        if !declares || rest.ends_with([';', '}']) {
+            continue;
+        }
+        // A function without a body ends with its arguments.
+        let ends = |line: &&&str| closes(line, indent) || is_declaration_end(line, indent);
+        let inside = lines[at..].iter().take_while(|line| !ends(line)).count();
+        if inside + 1 > MOST_LINES_OF_FUNCTIONS {
+            let name = rest.split(['(', '<']).next().unwrap_or(rest);
+            found.push(format!(
+                "{path}:{}: '{name}' has {} lines, at most {MOST_LINES_OF_FUNCTIONS} are allowed",
+                at + 1,
+                inside + 1
+            ));
+        }
+    }
+    found
+}
+
+/// Whether a line ends a function of a trait that has arguments in lines of their own and no body.
+fn is_declaration_end(line: &str, indent: usize) -> bool {
+    let code = line.trim_start();
+    line.len() - code.len() == indent && code.starts_with(')') && code.ends_with(';')
+}
+
 /// Fields that a struct may have without a line above it that says why there are more.
 const MOST_FIELDS: usize = 12;
 const FIELDS_REASON: &str = "// More than a dozen fields: ";
@@ -212,6 +252,22 @@ mod tests {
         for kept in [format!("/// | {word} |\n"), format!("//! `{word}`\n")] {
             assert!(columns("a.rs", &kept).is_empty(), "{kept}");
         }
+    }
+
+    #[test]
+    fn long_functions_are_found() {
+        let body = |lines: usize| "    b();\n".repeat(lines);
+        let function = |head: &str, lines| format!("{head} {{\n{}}}\n", body(lines));
+        for head in ["fn a()", "pub(crate) const fn a<T>()", "pub fn a()"] {
+            assert!(functions("a.rs", &function(head, 68)).is_empty(), "{head}");
+            assert_eq!(functions("a.rs", &function(head, 69)).len(), 1, "{head}");
+        }
+        let indented = |lines| function("fn a()", lines).replace('\n', "\n    ");
+        assert_eq!(functions("a.rs", &format!("impl A {{\n    {}\n}}\n", indented(69))).len(), 1);
+        let declared = format!("trait A {{\n    fn a(\n        b: u8,\n    );\n{}}}\n", body(80));
+        assert!(functions("a.rs", &declared).is_empty());
+        assert!(functions("a.rs", &format!("// a fn b\n{}", body(80))).is_empty());
+        assert!(functions("a.rs", &function("fn a()", 10).repeat(9)).is_empty());
     }
 
     #[test]

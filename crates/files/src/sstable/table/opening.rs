@@ -42,11 +42,7 @@ impl Table {
             let text = format!("table has {len} bytes, expected {MIN_TABLE_BYTES} and more");
             return Err(Error::corruption(path, len, text));
         }
-        let footer_at = len - FOOTER_BYTES as u64;
-        let mut bytes = vec![0; FOOTER_BYTES];
-        read_exact(file.as_ref(), path, &mut bytes, footer_at)?;
-        let footer = Footer::decode(&bytes, identity, footer_at)
-            .map_err(|text| Error::corruption(path, footer_at, text))?;
+        let footer = read_footer(file.as_ref(), path, identity, len - FOOTER_BYTES as u64)?;
         let section = |section: Section| read_section(file.as_ref(), path, identity, section);
         let damaged = |section: Section, what: &str| {
             let len = section.len;
@@ -102,6 +98,12 @@ impl Table {
         let path = path.to_path_buf();
         Ok(Self { file, path, identity, index, filters, parts, summary, node_memory: None })
     }
+}
+
+fn read_footer(file: &dyn File, path: &Path, identity: u64, offset: u64) -> Result<Footer> {
+    let mut bytes = vec![0; FOOTER_BYTES];
+    read_exact(file, path, &mut bytes, offset)?;
+    Footer::decode(&bytes, identity, offset).map_err(|text| Error::corruption(path, offset, text))
 }
 
 /// A section of a table, which was checked.
