@@ -375,7 +375,7 @@ fn check_target(database: &Database, target: &Path) -> Outcome {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_purge(db: *mut Database) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_purge", || unless_cancelled(unsafe { database(db) }?.db.purge()))
+    call("tidesdb_purge", || unless_cancelled(unsafe { database(db) }?.db.compact_and_wait()))
 }
 
 /// See `tidesdb_wait_idle` in `tidesdb.h`.
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn tidesdb_wait_idle(db: *mut Database) -> c_int {
 pub unsafe extern "C" fn tidesdb_cancel_background_work(db: *mut Database) -> c_int {
     call("tidesdb_cancel_background_work", || {
         // SAFETY: the caller's handle, by the interface.
-        Ok(unsafe { database(db) }?.db.cancel_compactions()?)
+        Ok(unsafe { database(db) }?.db.stop_compactions()?)
     })
 }
 

@@ -93,7 +93,7 @@ pub unsafe extern "C" fn tidesdb_compact_range(
 pub unsafe extern "C" fn tidesdb_purge_cf(cf: *mut FamilyHandle) -> c_int {
     call("tidesdb_purge_cf", || {
         // SAFETY: the caller's handle, by the interface.
-        unless_cancelled(unsafe { held_family(cf) }?.family.purge())
+        unless_cancelled(unsafe { held_family(cf) }?.family.compact_and_wait())
     })
 }
 

@@ -31,7 +31,7 @@ pub unsafe extern "C" fn tidesdb_txn_rollback_to_savepoint(
         if !handle.transaction.has_savepoints() {
             return refuse(codes::INVALID);
         }
-        handle.transaction.rollback_to(&name)?;
+        handle.transaction.rollback_to_savepoint(&name)?;
         handle.forget_puts();
         Ok(())
     })
@@ -49,6 +49,6 @@ pub unsafe extern "C" fn tidesdb_txn_release_savepoint(
         if !handle.transaction.has_savepoints() {
             return refuse(codes::INVALID);
         }
-        Ok(handle.transaction.release(&name)?)
+        Ok(handle.transaction.release_savepoint(&name)?)
     })
 }

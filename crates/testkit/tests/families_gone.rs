@@ -55,7 +55,7 @@ fn with_merge_due(db: &Db, name: &str) {
 fn a_family_may_go_at_any_moment_of_its_merge() {
     let golden = SimVfs::new(1);
     let (db, _scheduler) = open(&golden);
-    db.cancel_compactions().unwrap();
+    db.stop_compactions().unwrap();
     with_merge_due(&db, "goes");
     with_merge_due(&db, "stays");
     db.close().unwrap();
@@ -125,7 +125,7 @@ fn thousands_of_families_go_while_half_of_them_are_merged() {
     let names: Vec<String> = (0..1_000 * scale()).map(|n| format!("family-{n}")).collect();
     let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), small())).collect();
     let db = open();
-    db.cancel_compactions().unwrap();
+    db.stop_compactions().unwrap();
     let families = db.create_families(&wanted).unwrap();
     for round in 0..4_u8 {
         for family in families.iter().step_by(2) {

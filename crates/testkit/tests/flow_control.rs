@@ -156,7 +156,7 @@ fn an_explicit_flush_of_a_disk_that_takes_nothing_ends_in_an_error() {
     let family = db.create_family("family", small()).unwrap();
     family.put(b"key", b"value").unwrap();
     world.disk.stuck.store(true, Ordering::SeqCst);
-    for call in [Family::flush, Family::compact, Family::purge] {
+    for call in [Family::flush, Family::compact, Family::compact_and_wait] {
         let before = world.clock.monotonic_nanos();
         let error = call(&family).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
@@ -183,7 +183,7 @@ fn waiting_for_a_disk_that_takes_nothing_ends_in_an_error() {
             family.put(&n.to_be_bytes(), &[round as u8; 200]).unwrap();
             n += 1;
         }
-        let call = [Db::wait_idle, Db::pause_background, Db::purge][round as usize];
+        let call = [Db::wait_idle, Db::pause_background, Db::compact_and_wait][round as usize];
         let before = world.clock.monotonic_nanos();
         let error = call(&db).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");

@@ -163,7 +163,7 @@ fn a_transaction_of_which_deletions_are_left_commits_on_a_full_disk() {
     transaction.delete(&family, &key(0)).unwrap();
     transaction.savepoint("s").unwrap();
     transaction.put(&family, &key(written), &value(written)).unwrap();
-    transaction.rollback_to("s").unwrap();
+    transaction.rollback_to_savepoint("s").unwrap();
     transaction.delete(&family, &key(1)).unwrap();
     transaction.commit().unwrap();
     check(&family, written, |n| n < 2);
@@ -171,10 +171,10 @@ fn a_transaction_of_which_deletions_are_left_commits_on_a_full_disk() {
     let mut transaction = db.begin(IsolationLevel::ReadCommitted).unwrap();
     transaction.savepoint("s").unwrap();
     transaction.delete(&family, &key(2)).unwrap();
-    transaction.rollback_to("s").unwrap();
+    transaction.rollback_to_savepoint("s").unwrap();
     transaction.put(&family, &key(written), &value(written)).unwrap();
     transaction.savepoint("t").unwrap();
     transaction.delete(&family, &key(2)).unwrap();
-    transaction.rollback_to("t").unwrap();
+    transaction.rollback_to_savepoint("t").unwrap();
     assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Full);
 }

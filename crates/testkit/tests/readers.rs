@@ -34,7 +34,7 @@ fn reader_options() -> DbOptions {
 /// A database that merges want to work on: runs with much garbage, expired values, and a log.
 fn fill(db: &Db) {
     // No compaction at rest either, if this takes long.
-    db.cancel_compactions().unwrap();
+    db.stop_compactions().unwrap();
     let lazy = small_family().l1_file_count_trigger(1000);
     let family = db.create_family("f", lazy).unwrap();
     for round in 0..RUNS {
@@ -65,7 +65,7 @@ fn call_everything(db: &Db) {
     let refused = |answer: tidesdb::Result<()>| {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::ReadOnly);
     };
-    refused(db.purge());
+    refused(db.compact_and_wait());
     refused(db.flush());
     refused(db.compact());
     refused(family.flush());
@@ -90,7 +90,7 @@ fn call_everything(db: &Db) {
     assert!(family.get_at(&snapshot, b"key001").unwrap().is_some());
     drop(snapshot);
     db.wait_idle().unwrap();
-    db.cancel_compactions().unwrap();
+    db.stop_compactions().unwrap();
     look_at_everything(db);
 }
 

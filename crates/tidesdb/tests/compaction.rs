@@ -228,7 +228,7 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
         for result in [family.compact(), db.compact(), family.compact_range(..)] {
             assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
         }
-        assert_eq!(db.purge().unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(db.compact_and_wait().unwrap_err().kind(), ErrorKind::Corrupt);
     }
     db.wait_idle().unwrap();
 }

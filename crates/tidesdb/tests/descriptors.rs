@@ -105,7 +105,7 @@ fn write_settle_read_merge(values: u64, options: FamilyOptions) {
         read(&family, values / 4);
         family.compact().unwrap();
         read(&family, values / 4);
-        db.purge().unwrap();
+        db.compact_and_wait().unwrap();
         assert!(db.verify().unwrap().problems.is_empty());
     });
     println!("{values} values: at most {most} descriptors, {} files in the end", files());

@@ -79,7 +79,7 @@ fn a_program_in_the_manner_of_rocksdb() -> Result<()> {
     transaction.put(&metadata, "mine", "1")?;
     transaction.savepoint("before")?;
     transaction.delete(&metadata, "mine")?;
-    transaction.rollback_to("before")?;
+    transaction.rollback_to_savepoint("before")?;
     metadata.put("mine", "another")?;
     assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Conflict);
 

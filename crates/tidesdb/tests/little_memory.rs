@@ -1,7 +1,7 @@
 //! A process that may have little more memory than it has: the system refuses it to puts, to the
 //! log and to flushes.
 //!
-//! A put answers `Ok`, or that there is no memory. Where a small piece is refused the process ends,
+//! A put returns `Ok`, or that there is no memory. Where a small piece is refused the process ends,
 //! which counts as a kill. Each acknowledged key is there when the directory is opened again.
 
 #![cfg(target_os = "linux")]

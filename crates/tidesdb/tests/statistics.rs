@@ -37,7 +37,7 @@ fn what_users_wrote_is_counted_to_the_byte_for_each_family() {
     transaction.put(&one, b"a", b"b").unwrap();
     transaction.savepoint("here").unwrap();
     transaction.put(&two, b"gone", b"gone").unwrap();
-    transaction.rollback_to("here").unwrap();
+    transaction.rollback_to_savepoint("here").unwrap();
     transaction.commit().unwrap();
     let (first, second, all) = (one.stats(), two.stats(), db.stats());
     let large = large.len() as u64;
@@ -127,7 +127,7 @@ fn filters_and_blocks_are_counted_as_gets_meet_them() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), DbOptions::default()).unwrap();
     // No compaction for readers either, if the test takes long.
-    db.cancel_compactions().unwrap();
+    db.stop_compactions().unwrap();
     let family = db.create_family("default", FamilyOptions::default()).unwrap();
     let other = db.create_family("other", FamilyOptions::default()).unwrap();
     // Even keys in one table, odd ones in the other, over the same range.
@@ -174,7 +174,7 @@ fn trees_are_counted_level_by_level() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), DbOptions::default()).unwrap();
     // Two tables stay two, if the test takes long.
-    db.cancel_compactions().unwrap();
+    db.stop_compactions().unwrap();
     let options = FamilyOptions::default().use_btree(true);
     let family = db.create_family("default", options.clone()).unwrap();
     assert_eq!(family.tree_stats().unwrap(), tidesdb::TreeStats::default());

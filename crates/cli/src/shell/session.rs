@@ -244,7 +244,7 @@ impl Session {
     fn rollback(&mut self, args: &RollbackArgs) -> Result<()> {
         let transaction = self.open_transaction()?;
         match &args.savepoint {
-            Some(name) => transaction.rollback_to(name)?,
+            Some(name) => transaction.rollback_to_savepoint(name)?,
             None => {
                 transaction.rollback()?;
                 self.transaction = None;

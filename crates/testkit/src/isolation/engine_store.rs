@@ -251,7 +251,7 @@ impl StoreTransaction for EngineTransaction {
     }
 
     fn rollback_to(&mut self, name: &str) -> Verdict {
-        said(self.inner.rollback_to(name))
+        said(self.inner.rollback_to_savepoint(name))
     }
 
     fn commit(&mut self) -> Verdict<CommitAnswer> {

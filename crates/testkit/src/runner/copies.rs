@@ -160,7 +160,11 @@ fn refuse_changes(db: &Db) -> Verdict {
     ];
     for slot in 0..SLOTS {
         let Ok(family) = db.family(&family_name(slot)) else { continue };
-        answers.extend([("flush", db.flush()), ("compact", db.compact()), ("purge", db.purge())]);
+        answers.extend([
+            ("flush", db.flush()),
+            ("compact", db.compact()),
+            ("compact_and_wait", db.compact_and_wait()),
+        ]);
         answers.push(("put", family.put(b"key", b"value")));
         answers.push(("large put", family.put(b"key", &vec![0; 1 << 20])));
         let mut range = [b"a", b"z"];

@@ -8,7 +8,7 @@ fn many_runs_slow_writers_while_merges_are_cancelled() {
     let db = world.open(DbOptions::default());
     let options = small().l1_file_count_trigger(2);
     let family = db.create_family("family", options).unwrap();
-    db.cancel_compactions().unwrap();
+    db.stop_compactions().unwrap();
     for n in 0_u64..12_000 {
         family.put(&n.to_be_bytes(), &[7; 100]).unwrap();
     }
@@ -17,13 +17,14 @@ fn many_runs_slow_writers_while_merges_are_cancelled() {
     assert_eq!((stats.work.compactions, family.is_compacting()), (0, false));
     assert!(stall_count(&db, StallReason::CompactionDebt) > 0, "{:?}", db.stats());
     // A caller is told that nothing was compacted; a reopened database merges again.
-    let refused = [family.compact(), family.compact_range("a"..), family.purge(), db.compact()];
+    let refused =
+        [family.compact(), family.compact_range("a"..), family.compact_and_wait(), db.compact()];
     assert!(refused.iter().all(|it| matches!(it, Err(Error::Cancelled))), "{refused:?}");
     assert!(family.stats().levels[0].runs > 10);
     db.close().unwrap();
     let db = world.open(DbOptions::default());
     let family = db.family("family").unwrap();
-    db.purge().unwrap();
+    db.compact_and_wait().unwrap();
     assert_eq!(family.stats().read_amplification, 1);
     assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 12_000);
 }

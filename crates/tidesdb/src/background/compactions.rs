@@ -69,7 +69,7 @@ impl Core {
     fn may_compact(&self) -> bool {
         !self.env.options.read_only
             && !self.work.control.is_paused()
-            && !self.work.control.compactions_are_cancelled()
+            && !self.work.control.compactions_are_stopped()
     }
 
     pub(super) fn run_compactions(

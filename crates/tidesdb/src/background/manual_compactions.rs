@@ -147,7 +147,7 @@ impl Core {
 
     /// A caller must not take what was not compacted for compacted.
     fn check_compactions_run(&self) -> Result<()> {
-        let cancelled = self.work.control.compactions_are_cancelled();
+        let cancelled = self.work.control.compactions_are_stopped();
         if cancelled { Err(Error::Cancelled) } else { Ok(()) }
     }
 

@@ -76,7 +76,7 @@ fn a_caller_is_told_that_its_compaction_was_given_up() {
     let family = with_runs(&db, 2);
     let (core, state) = (db.core(), family.state());
     let stopped_on_the_way = |version: &Arc<Version>| {
-        core.work.control.cancel_compactions();
+        core.work.control.stop_compactions();
         let runs = summarize(version, &state.options.load(), LivenessRules::default());
         plan::compact_newest(&runs, runs.len())
     };

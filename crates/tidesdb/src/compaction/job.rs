@@ -161,7 +161,7 @@ impl Core {
         if family.is_dropped() {
             return Err(family.dropped_error());
         }
-        if self.work.control.compactions_are_cancelled() {
+        if self.work.control.compactions_are_stopped() {
             return Err(Error::Cancelled);
         }
         if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }

@@ -58,12 +58,12 @@ impl Control {
     }
 
     /// No compaction runs any more.
-    pub(crate) fn cancel_compactions(&self) {
+    pub(crate) fn stop_compactions(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
     }
 
     /// True once compactions were cancelled.
-    pub(crate) fn compactions_are_cancelled(&self) -> bool {
+    pub(crate) fn compactions_are_stopped(&self) -> bool {
         self.cancelled.load(Ordering::SeqCst)
     }
 

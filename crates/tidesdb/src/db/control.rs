@@ -85,9 +85,9 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Stalled`] when one does not end.
-    pub(crate) fn cancel_compactions(&self) -> Result<()> {
+    pub(crate) fn stop_compactions(&self) -> Result<()> {
         self.health.check_open()?;
-        self.work.control.cancel_compactions();
+        self.work.control.stop_compactions();
         // Nothing but their end counts as progress.
         let mut stall_timer =
             StallTimer::new(CANCEL_TIMEOUT_MS, 0, self.env.clock.monotonic_nanos());
@@ -106,7 +106,7 @@ impl Core {
     ///
     /// # Errors
     /// Why it failed; [`Error::Stalled`] when it gets nowhere.
-    pub(crate) fn purge_family(&self, family: &Arc<FamilyState>) -> Result<()> {
+    pub(crate) fn compact_family_and_wait(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.compact_family(family)?;
         let mut stall_timer = self.stall_timer_with_all_work();
         loop {
@@ -120,18 +120,18 @@ impl Core {
         }
     }
 
-    /// As [`Core::purge_family`] for all families; goes on after an error.
+    /// As [`Core::compact_family_and_wait`] for all families; goes on after an error.
     ///
     /// # Errors
     /// The first.
-    pub(crate) fn purge(&self) -> Result<()> {
+    pub(crate) fn compact_and_wait(&self) -> Result<()> {
         // As in [`Core::each_family`].
         self.health.check_at_home()?;
         let families = self.families.all();
         let mut first_error = Ok(());
         for family in &families {
-            match self.purge_family(family) {
-                // One that was dropped meanwhile is as purged as can be.
+            match self.compact_family_and_wait(family) {
+                // One that was dropped meanwhile needs no compaction any more.
                 Ok(()) | Err(Error::FamilyDropped(_)) => {}
                 Err(e) => first_error = first_error.and(Err(e)),
             }

@@ -263,7 +263,7 @@ impl Family {
     /// Why the flush or the compaction failed; of kind `Stalled` when the flush, or a compaction
     /// under way that is waited for, got nowhere for `stall_timeout_ms`. Of kind `Corrupt`, each
     /// time, when a table can't be read; what lies above it is compacted all the same. Of kind
-    /// `Closed` also after [`crate::Db::cancel_compactions`]: what was in memory is in tables then.
+    /// `Closed` also after [`crate::Db::stop_compactions`]: what was in memory is in tables then.
     /// Nothing is lost in any case.
     pub fn compact(&self) -> Result<()> {
         self.core().compact_family(&self.state)
@@ -308,12 +308,14 @@ impl Family {
         self.core().compact_family_range(&self.state, bounds, wait)
     }
 
-    /// Flushes and compacts, and waits until no background work of the family is left.
+    /// As [`Family::compact`], and waits until no background work of the family is left: also for
+    /// compactions that others have queued, and those of what is written meanwhile.
     ///
     /// # Errors
     /// As [`Family::compact`].
-    pub fn purge(&self) -> Result<()> {
-        self.core().purge_family(&self.state)
+    #[doc(alias = "purge")]
+    pub fn compact_and_wait(&self) -> Result<()> {
+        self.core().compact_family_and_wait(&self.state)
     }
 
     /// True while a memtable waits to be written to tables, or is being written.

@@ -304,7 +304,8 @@ impl Transaction {
     ///
     /// # Errors
     /// `NotFound`, `Invalid` for a finished transaction, `Forked`; nothing has changed then.
-    pub fn rollback_to(&mut self, name: &str) -> Result<()> {
+    #[doc(alias = "rollback_to")]
+    pub fn rollback_to_savepoint(&mut self, name: &str) -> Result<()> {
         self.check_active_at_home()?;
         self.writes.get_or_insert_default().rollback_to(name)
     }
@@ -313,7 +314,9 @@ impl Transaction {
     ///
     /// # Errors
     /// `NotFound`, `Invalid` for a finished transaction, `Forked`.
-    pub fn release(&mut self, name: &str) -> Result<()> {
+    #[doc(alias = "release")]
+    #[doc(alias = "pop_savepoint")]
+    pub fn release_savepoint(&mut self, name: &str) -> Result<()> {
         self.check_active_at_home()?;
         self.writes.get_or_insert_default().release(name)
     }

@@ -38,8 +38,8 @@ fn a_finished_transaction_refuses_everything_but_a_reset() {
             refused(transaction.contains(family, b"k"), ErrorKind::Invalid);
             refused(transaction.scan(family, ScanOptions::new()), ErrorKind::Invalid);
             refused(transaction.savepoint("s"), ErrorKind::Invalid);
-            refused(transaction.rollback_to("s"), ErrorKind::Invalid);
-            refused(transaction.release("s"), ErrorKind::Invalid);
+            refused(transaction.rollback_to_savepoint("s"), ErrorKind::Invalid);
+            refused(transaction.release_savepoint("s"), ErrorKind::Invalid);
             refused(transaction.commit(), ErrorKind::Invalid);
             refused(transaction.rollback(), ErrorKind::Invalid);
             transaction.reset(level).unwrap();
@@ -59,8 +59,8 @@ fn wrong_arguments_change_nothing() {
     refused(transaction.get(&place.family, b""), ErrorKind::Invalid);
     let long = vec![b'k'; limits::MAX_KEY_BYTES + 1];
     refused(transaction.put(&place.family, &long, b"v"), ErrorKind::Invalid);
-    refused(transaction.rollback_to("nothing"), ErrorKind::NotFound);
-    refused(transaction.release("nothing"), ErrorKind::NotFound);
+    refused(transaction.rollback_to_savepoint("nothing"), ErrorKind::NotFound);
+    refused(transaction.release_savepoint("nothing"), ErrorKind::NotFound);
     let options = ScanOptions::new().snapshot(&place.db.snapshot());
     refused(transaction.scan(&place.family, options), ErrorKind::Invalid);
     transaction.commit().unwrap();

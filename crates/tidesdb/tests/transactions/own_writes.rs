@@ -67,12 +67,15 @@ fn savepoints_nest_move_and_go() {
     transaction.savepoint("inner").unwrap();
     transaction.delete(family, b"a").unwrap();
     assert_eq!(get(&transaction, family, b"a"), None);
-    transaction.rollback_to("inner").unwrap();
+    transaction.rollback_to_savepoint("inner").unwrap();
     assert_eq!(get(&transaction, family, b"a").unwrap(), b"2");
-    assert!(transaction.rollback_to("inner").is_err(), "a rollback consumes its savepoint");
-    transaction.rollback_to("outer").unwrap();
+    assert!(
+        transaction.rollback_to_savepoint("inner").is_err(),
+        "a rollback consumes its savepoint"
+    );
+    transaction.rollback_to_savepoint("outer").unwrap();
     assert_eq!(get(&transaction, family, b"a").unwrap(), b"1");
-    assert!(transaction.release("outer").is_err());
+    assert!(transaction.release_savepoint("outer").is_err());
 
     // A name used again moves, and stays where it is in the order.
     transaction.savepoint("first").unwrap();
@@ -81,18 +84,21 @@ fn savepoints_nest_move_and_go() {
     transaction.put(family, b"b", b"2").unwrap();
     transaction.savepoint("first").unwrap();
     transaction.put(family, b"b", b"3").unwrap();
-    transaction.rollback_to("first").unwrap();
+    transaction.rollback_to_savepoint("first").unwrap();
     assert_eq!(get(&transaction, family, b"b").unwrap(), b"2");
-    assert!(transaction.rollback_to("second").is_err(), "it was created after the first");
+    assert!(transaction.rollback_to_savepoint("second").is_err(), "it was created after the first");
 
     transaction.savepoint("kept").unwrap();
     transaction.put(family, b"c", b"1").unwrap();
-    transaction.release("kept").unwrap();
-    assert!(transaction.rollback_to("kept").is_err());
+    transaction.release_savepoint("kept").unwrap();
+    assert!(transaction.rollback_to_savepoint("kept").is_err());
     transaction.commit().unwrap();
     assert!(family.contains(b"c").unwrap());
     transaction.reset(Snapshot).unwrap();
-    assert!(transaction.rollback_to("first").is_err(), "savepoints end with their transaction");
+    assert!(
+        transaction.rollback_to_savepoint("first").is_err(),
+        "savepoints end with their transaction"
+    );
 }
 
 #[test]
@@ -105,7 +111,7 @@ fn what_was_read_behind_a_savepoint_stays_read() {
         transaction.savepoint("before").unwrap();
         assert_eq!(get(&transaction, family, b"read").unwrap(), b"old");
         transaction.put(family, b"given up", b"v").unwrap();
-        transaction.rollback_to("before").unwrap();
+        transaction.rollback_to_savepoint("before").unwrap();
         // Each has read what the other one writes.
         let mut other = place.db.begin(level).unwrap();
         assert_eq!(get(&other, family, b"kept"), None);
@@ -128,7 +134,7 @@ fn large_values_and_families_come_with_a_transaction() {
     transaction.put(&other, b"large", b"small").unwrap();
     transaction.put(&place.family, b"gone", &large(4)).unwrap();
     assert_eq!(get(&transaction, &other, b"large").unwrap(), b"small");
-    transaction.rollback_to("s").unwrap();
+    transaction.rollback_to_savepoint("s").unwrap();
     assert_eq!(get(&transaction, &other, b"large").unwrap(), large(2));
     transaction.put(&place.family, b"large", &large(3)).unwrap();
     for n in 0..20u8 {
@@ -244,7 +250,7 @@ fn one_transaction(numbers: &mut Numbers, place: &Place, committed: &Model) -> O
                 saved = Some(own.clone());
             }
             1 if saved.is_some() => {
-                transaction.rollback_to("s").unwrap();
+                transaction.rollback_to_savepoint("s").unwrap();
                 own = saved.take().unwrap();
             }
             2..=4 => {

@@ -21,7 +21,7 @@ impl Db {
     ///
     /// # Errors
     /// Why a flush or a compaction failed; nothing is lost then. `Closed` also after
-    /// [`Db::cancel_compactions`].
+    /// [`Db::stop_compactions`].
     pub fn compact(&self) -> Result<()> {
         self.core().each_family(Core::compact_family)
     }
@@ -35,12 +35,15 @@ impl Db {
         self.core().wait_idle()
     }
 
-    /// Flushes and compacts all families and waits until no background work is left.
+    /// As [`Db::compact`], and waits until no background work is left at all: also for compactions
+    /// that others have queued, and those of what is written meanwhile. Goes on after a family that
+    /// fails.
     ///
     /// # Errors
-    /// The first error; the other families are purged all the same.
-    pub fn purge(&self) -> Result<()> {
-        self.core().purge()
+    /// The first error; the other families are compacted all the same.
+    #[doc(alias = "purge")]
+    pub fn compact_and_wait(&self) -> Result<()> {
+        self.core().compact_and_wait()
     }
 
     /// Keeps flushes and compactions from starting, and returns when none runs any more. Calls that
@@ -67,8 +70,10 @@ impl Db {
     ///
     /// # Errors
     /// `Closed`; `Stalled` when a compaction has not ended within 30 seconds.
-    pub fn cancel_compactions(&self) -> Result<()> {
-        self.core().cancel_compactions()
+    #[doc(alias = "cancel_compactions")]
+    #[doc(alias = "cancel_background_work")]
+    pub fn stop_compactions(&self) -> Result<()> {
+        self.core().stop_compactions()
     }
 
     /// Changes settings of the open database; they hold until it is closed.
@@ -92,7 +97,7 @@ impl Db {
         core.sync_log()
     }
 
-    /// Whether the file of each table and value log is there, as long as it must be. Answers what
+    /// Whether the file of each table and value log is there, as long as it must be. Returns what
     /// is wrong. No file is read: [`Db::verify`] does that.
     ///
     /// # Errors
