@@ -9,6 +9,7 @@ mod records;
 mod target;
 mod what;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
@@ -18,6 +19,7 @@ use crate::commands::{
     CompletionsArgs, CopyArgs, DoctorArgs, InspectArgs, ManArgs, NamesArgs, OptionsArgs,
     RepairArgs, RestoreArgs, SalvageArgs, ShellArgs,
 };
+use crate::database::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::options_files;
 use crate::output::OutputArgs;
@@ -233,6 +235,9 @@ pub(crate) struct CountArgs {
 pub(crate) struct FlushArgs {
     #[command(flatten)]
     pub(crate) database: DatabaseArgs,
+    /// Only this column family
+    #[arg(long, short, value_name = "NAME")]
+    pub(crate) family: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -245,8 +250,26 @@ pub(crate) struct CompactArgs {
     /// Only this column family
     #[arg(long, short, value_name = "NAME")]
     pub(crate) family: Option<String>,
+    /// Only runs that hold keys from this one on, and newer runs
+    #[arg(long, value_name = "KEY", requires = "family")]
+    from: Option<OsString>,
+    /// Only runs that hold keys before this one, and newer runs
+    #[arg(long, value_name = "KEY", requires = "family")]
+    to: Option<OsString>,
+    #[command(flatten)]
+    encoding: EncodingArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+impl CompactArgs {
+    /// The range asked for.
+    ///
+    /// # Errors
+    /// A usage failure when a bound is not of the form asked for.
+    pub(crate) fn range(&self) -> Result<KeyRange> {
+        RangeArgs::between(&self.from, &self.to).range(&self.encoding)
+    }
 }
 
 /// Arguments of `stats`.

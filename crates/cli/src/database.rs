@@ -164,6 +164,9 @@ pub(crate) fn shortened(names: &[&str]) -> String {
     format!("{} and {} others", shown.join(", "), others.len())
 }
 
+/// Two bounds of keys, as the engine takes them.
+pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 /// A range of keys; an absent bound bounds nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyRange {
@@ -209,18 +212,26 @@ impl KeyRange {
     /// A usage failure for bounds in an order of an application, and for a prefix in other orders
     /// than that of bytes, where what begins with it may lie apart; those of the engine.
     pub(crate) fn estimate(&self, family: &Family) -> Result<u64> {
-        self.options(family, ScanOptions::new())?;
         let order = family.options().key_order;
         if self.prefix.is_some() && order != KeyOrder::Bytewise {
             let text = format!("--estimate takes no --prefix in the order of keys {order}");
             return Err(Failure::usage(text).hint("leave out --estimate, or use --from and --to"));
         }
+        Ok(family.approximate_count(self.bounds(family)?)?)
+    }
+
+    /// The bounds of the range; those of a prefix in the order of bytes.
+    ///
+    /// # Errors
+    /// As [`KeyRange::options`].
+    pub(crate) fn bounds(&self, family: &Family) -> Result<Bounds> {
+        self.options(family, ScanOptions::new())?;
         let end = self.prefix.as_deref().map(prefix_end);
         let from = self.prefix.iter().chain(&self.from).max();
         let to = self.to.iter().chain(end.iter().flatten()).min();
         let lower = from.map_or(Bound::Unbounded, |from| Bound::Included(from.clone()));
         let upper = to.map_or(Bound::Unbounded, |to| Bound::Excluded(to.clone()));
-        Ok(family.approximate_count((lower, upper))?)
+        Ok((lower, upper))
     }
 
     /// What reading the keys between two bounds costs, where both are given.

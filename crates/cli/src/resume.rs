@@ -2,7 +2,8 @@
 //!
 //! With each batch the loader writes a checkpoint into a hidden column family, in the same atomic
 //! write: whatever ends the process, the stored records and the checkpoint agree, so the next run
-//! repeats nothing and misses nothing. The last batch removes the checkpoint.
+//! repeats nothing and misses nothing. The last batch removes the checkpoint, and the family goes
+//! when no other load is unfinished.
 //!
 //! A checkpoint is found by what is loaded where: the family together with the absolute path of
 //! the input or a name given by the user. It describes its input (size, time of change, a hash of
@@ -11,7 +12,7 @@
 //! checkpoint may change: that is how a bad line is repaired and how a growing file is followed.
 
 use serde::{Deserialize, Serialize};
-use tidesdb::{Db, Family, FamilyOptions, WriteBatch};
+use tidesdb::{Db, Error, Family, FamilyOptions, WriteBatch};
 
 use crate::failure::{Failure, Result};
 use crate::formats::{Columns, Position};
@@ -25,6 +26,18 @@ pub(crate) const FAMILY: &str = "__load_progress";
 const VERSION: u32 = 1;
 
 const WRITE_BUFFER_BYTES: usize = 1 << 20;
+
+/// Drops the family once no load is unfinished: the database is the user's.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn drop_if_empty(db: &Db) -> tidesdb::Result<()> {
+    match db.family(FAMILY) {
+        Ok(family) if family.is_empty()? => db.drop_family(FAMILY),
+        Ok(_) | Err(Error::FamilyNotFound(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
 
 /// How far a load has come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

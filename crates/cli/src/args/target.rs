@@ -98,6 +98,11 @@ pub(crate) struct RangeArgs {
 }
 
 impl RangeArgs {
+    /// Those of a command that takes two bounds and no prefix.
+    pub(crate) fn between(from: &Option<OsString>, to: &Option<OsString>) -> Self {
+        Self { prefix: None, from: from.clone(), to: to.clone() }
+    }
+
     /// The range asked for.
     ///
     /// # Errors

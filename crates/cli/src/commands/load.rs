@@ -22,7 +22,7 @@ use crate::failure::{Failure, Result, note};
 use crate::formats::{self, Format, ReaderOptions, Record, RecordReader, Step};
 use crate::interrupt;
 use crate::progress::{self, Meter};
-use crate::resume::{Bookmark, Checkpoint};
+use crate::resume::{self, Bookmark, Checkpoint};
 use crate::source::{Source, Tap};
 use crate::table::{bytes as human_bytes, count as human_count};
 use crate::targets::{self, Targets};
@@ -77,8 +77,11 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     };
     let outcome = loader.run(reader.as_mut());
     // Whatever happened, what was committed is to survive a power cut from here on.
-    let closed =
-        progress::during("closing", String::new, || db.sync_log().and_then(|()| db.close()));
+    let closed = progress::during("closing", String::new, || {
+        db.sync_log()?;
+        resume::drop_if_empty(&db)?;
+        db.close()
+    });
     let summary = outcome?;
     closed?;
     note(summary);

@@ -182,7 +182,12 @@ fn keys_are_counted_families_flushed_and_compacted() {
     assert_eq!(place.run("count", &["--from", "8", "--to", "8"]).ok().text(), "0\n");
     place.run("flush", &[]).ok();
     place.run("compact", &[]).ok();
-    place.run("compact", &["-f", "absent"]).fails(2, &["'absent'"]);
+    for command in ["flush", "compact"] {
+        place.run(command, &["-f", "absent"]).fails(2, &["'absent'"]);
+    }
+    let range = &["-f", "default", "--from", "1", "--to", r"\x32"];
+    place.run("compact", range).ok();
+    place.run("compact", &["--from", "1"]).fails(2, &["--family"]);
     assert_eq!(place.run("count", &[]).ok().text(), "500\n");
     assert!(place.run("verify", &[]).ok().text().contains("No damage"));
 }
@@ -266,9 +271,11 @@ fn every_command_that_changes_something_says_so_as_json_when_asked() {
         ("rename-family", &["a", "b"], r#"{"renamed":"a","to":"b"}"#),
         ("clone-family", &["b", "c"], r#"{"cloned":"b","to":"c"}"#),
         ("drop-family", &["c", "--yes"], r#"{"dropped":"c"}"#),
+        ("flush", &["-f", "b"], r#"{"flushed":["b"]}"#),
         ("flush", &[], r#"{"flushed":["b","default"]}"#),
         ("compact", &[], r#"{"compacted":["b","default"]}"#),
         ("compact", &["-f", "b"], r#"{"compacted":["b"]}"#),
+        ("compact", &["-f", "b", "--from", "k"], r#"{"compacted":["b"]}"#),
         ("checkpoint", &["point"], r#"{"checkpoint":"point","verified":false}"#),
         ("backup", &["copy"], r#"{"backup":"copy","verified":false}"#),
     ];

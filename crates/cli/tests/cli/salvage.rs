@@ -70,6 +70,10 @@ fn salvage_writes_what_is_left_and_lists_what_is_lost() {
 fn the_family_of_the_tool_is_not_shown_as_one_of_the_users() {
     let place = Place::new();
     with_a_table(&place);
+    assert!(!place.run("families", &["--all"]).ok().text().contains("__load_progress"));
+    // One that is unfinished.
+    place.file("bad.jsonl", format!("{}nonsense\n", json_lines(3)));
+    place.run("load", &["bad.jsonl"]).fails(2, &["line 4"]);
     let (from, to) =
         (place.path("db").display().to_string(), place.path("new").display().to_string());
     assert!(place.run("families", &["--all"]).ok().text().contains("__load_progress"));
