@@ -1,7 +1,7 @@
 //! The one error type of the engine.
 //!
 //! Every error says what the caller can do through its [`ErrorKind`]; damage always names the
-//! file and the offset. "Absent" is never an error: lookups answer `Ok(None)`.
+//! file and the offset. "Absent" is never an error: lookups return `Ok(None)`.
 
 use std::fmt;
 use std::io;
@@ -161,11 +161,12 @@ pub enum Error {
     /// up without effect.
     Cancelled,
     /// A writer, a flush or a compaction waited for background work that got nowhere for
-    /// `stall_timeout_ms`, or that took longer than a caller would wait.
+    /// `stall_timeout_ms`, or that took longer than a caller would wait; or a commit that was not
+    /// to wait would have had to.
     Stalled {
         /// What it waited for.
         reason: StallReason,
-        /// How long nothing moved, in milliseconds.
+        /// How long nothing moved, in milliseconds; 0 for a commit that was not to wait.
         milliseconds: u64,
     },
     /// A function that the database calls (a listener, or one that follows a copy) must not close
@@ -319,7 +320,10 @@ impl fmt::Display for Error {
                 "a function that the database calls can't close it: the close would wait for it",
             ),
             Self::Cancelled => {
-                f.write_str("compactions were cancelled until the database is reopened")
+                f.write_str("compactions were stopped until the database is opened again")
+            }
+            Self::Stalled { reason, milliseconds: 0 } => {
+                write!(f, "the commit would have had to wait ({reason})")
             }
             Self::Stalled { reason, milliseconds } => {
                 write!(f, "stalled ({reason}): background work got nowhere for {milliseconds} ms")

@@ -7,6 +7,8 @@
 mod control;
 #[path = "flow_control/listeners.rs"]
 mod listeners;
+#[path = "flow_control/no_wait.rs"]
+mod no_wait;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

@@ -89,8 +89,8 @@ pub use tidesdb_sys::vfs::{
 pub use crate::db::{Components, CopyOptions, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub use crate::handles::{Family, Snapshot};
-pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanOptions};
-pub use crate::read::PinnedValue;
+pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanKeys, ScanOptions};
+pub use crate::read::{Expiry, PinnedValue};
 pub use crate::stats::{
     CacheStats, DbStats, FamilySpace, FamilyStats, LatencyStats, LevelStats, MemoryStats,
     ReadStats, StallStats, TombstoneDensity, TreeLevelStats, TreeStats, WorkStats,

@@ -1,5 +1,6 @@
 //! Everything that a user does with one column family.
 
+mod expiry;
 mod many_keys;
 mod whole;
 mod with_options;

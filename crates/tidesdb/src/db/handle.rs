@@ -123,7 +123,8 @@ impl Db {
         self.write_with(batch, WriteOptions::default())
     }
 
-    /// As [`Db::write`], with a durability of its own.
+    /// As [`Db::write`], with a durability of its own, and perhaps without a wait for background
+    /// work.
     ///
     /// # Errors
     /// As [`Db::write`]; `Invalid` for options with a time to live, which each put of a batch has

@@ -148,7 +148,7 @@ fn a_commit_on_its_way_when_a_drop_fails_is_refused() {
     faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
     let mut batch = WriteBatch::new();
     batch.put(&family, b"key", b"value").unwrap();
-    let committed = db.core().commit_batch(&batch, &mut DropsBeforehand(&db));
+    let committed = db.core().commit_batch(&batch, &mut DropsBeforehand(&db), <_>::default());
     assert!(committed.is_err(), "it would be lost with the family");
     assert_eq!(family.get(b"key").unwrap(), None);
     faults.clear_faults();

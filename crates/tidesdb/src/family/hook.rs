@@ -44,7 +44,7 @@ pub enum CommittedKind {
     DeletePrefix,
 }
 
-/// One operation of a commit.
+/// One operation of a commit, or of a batch that is still to be committed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CommittedOperation<'a> {
@@ -80,7 +80,20 @@ impl FamilyState {
         sequence: u64,
         operations: impl Iterator<Item = Operation<'a>>,
     ) -> bool {
-        let (name, order) = (self.name(), &self.keys.order);
+        let name = self.name();
+        self.with_given(operations, |given: &[CommittedOperation<'_>]| {
+            self.writes.commit_hook.call(&name, sequence, given)
+        })
+    }
+
+    /// Calls `use_them` with operations of this family, which come as they are stored, as they were
+    /// given.
+    pub(crate) fn with_given<'a, R>(
+        &self,
+        operations: impl Iterator<Item = Operation<'a>>,
+        use_them: impl FnOnce(&[CommittedOperation<'_>]) -> R,
+    ) -> R {
+        let order = &self.keys.order;
         if order.stores_keys_as_given() {
             let reported = operations.map(|operation| {
                 let reported = CommittedOperation::of(&operation);
@@ -91,7 +104,7 @@ impl FamilyState {
                 }
             });
             let reported: Vec<_> = reported.collect();
-            return self.writes.commit_hook.call(&name, sequence, &reported);
+            return use_them(&reported);
         }
         let operations: Vec<Operation<'_>> = operations.collect();
         let given: Vec<_> = operations.iter().map(|operation| given(order, operation)).collect();
@@ -111,7 +124,7 @@ impl FamilyState {
             }
         });
         let reported: Vec<_> = reported.collect();
-        self.writes.commit_hook.call(&name, sequence, &reported)
+        use_them(&reported)
     }
 }
 

@@ -43,6 +43,18 @@ impl Pacer {
         self.granted_bytes.fetch_sub(bytes, Ordering::Relaxed) >= bytes
     }
 
+    /// Gives back what was taken for a commit that was refused.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 2);
+        // ORDERING: relaxed, as in `take`.
+        self.granted_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether the next lump has to be waited for.
+    pub(crate) fn has_wait(&self, now_nanos: u64) -> bool {
+        lock(&self.next_nanos).saturating_sub(now_nanos) >= LEAST_WAIT_NANOS
+    }
+
     /// Grants the next lump at `bytes_per_second` from `now_nanos` on, a small part of
     /// `scale_bytes` at most, and pays what was taken without. Returns for how many nanoseconds the
     /// caller should wait.
@@ -95,6 +107,20 @@ mod tests {
             assert!((900_000_000..1_100_000_000).contains(&took), "{rate}: {took}");
             assert!(longest < 10_000_000, "{rate}: {longest}");
         }
+    }
+
+    #[test]
+    fn a_commit_that_was_refused_costs_no_other_a_wait() {
+        let pacer = Pacer::default();
+        let now = 1 << 40;
+        assert!(!pacer.has_wait(now));
+        pacer.refill(1 << 20, 64 << 20, now);
+        assert!(pacer.has_wait(now), "the next lump is not due yet");
+        for _ in 0..1000 {
+            assert!(!pacer.take(1 << 20));
+            pacer.give_back(1 << 20);
+        }
+        assert!(pacer.take(1000) && !pacer.has_wait(now + LONGEST_WAIT_NANOS));
     }
 
     #[test]

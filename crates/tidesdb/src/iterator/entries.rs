@@ -13,6 +13,13 @@ pub struct ScanEntries {
     stage: Stage,
 }
 
+/// A scan as a Rust iterator over copied keys. It ends after the first error. Made by
+/// [`Scan::keys`].
+#[derive(Debug)]
+pub struct ScanKeys {
+    entries: ScanEntries,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     Forward,
@@ -38,6 +45,24 @@ impl Scan {
     pub fn entries(self) -> ScanEntries {
         let stage = if self.is_unpositioned() { Stage::NotStarted } else { Stage::Arrived };
         ScanEntries { scan: self, direction: Direction::Forward, stage }
+    }
+
+    /// As [`Scan::entries`], without the values: those that lie in value logs are not read.
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// use tidesdb::{Db, DbOptions, FamilyOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let images = db.open_family("images", FamilyOptions::default())?;
+    /// images.put("cat", vec![7; 100_000])?;
+    /// images.put("dog", vec![8; 100_000])?;
+    /// let names = images.iter()?.keys().collect::<Result<Vec<_>, _>>()?;
+    /// assert_eq!(names, [b"cat".to_vec(), b"dog".to_vec()]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn keys(self) -> ScanKeys {
+        ScanKeys { entries: self.entries() }
     }
 
     /// All entries that the scan covers from the last key to the first, wherever it stands.
@@ -90,19 +115,24 @@ impl ScanEntries {
         Self { direction, stage: Stage::NotStarted, ..self }
     }
 
-    fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    /// Goes to the next entry, and has what `take` makes of it.
+    fn step<T>(&mut self, take: impl FnOnce(&Scan) -> Result<T>) -> Option<Result<T>> {
+        let step = self.go().and_then(|arrived| arrived.then(|| take(&self.scan)).transpose());
+        self.stage = if matches!(step, Ok(Some(_))) { Stage::Given } else { Stage::Ended };
+        step.transpose()
+    }
+
+    /// False at the end.
+    fn go(&mut self) -> Result<bool> {
         match (self.stage, self.direction) {
-            (Stage::Ended, _) => return Ok(None),
+            (Stage::Ended, _) => return Ok(false),
             (Stage::Arrived, _) => {}
             (Stage::NotStarted, Direction::Forward) => self.scan.seek_to_first()?,
             (Stage::NotStarted, Direction::Backward) => self.scan.seek_to_last()?,
             (Stage::Given, Direction::Forward) => self.scan.next()?,
             (Stage::Given, Direction::Backward) => self.scan.prev()?,
         }
-        if !self.scan.valid() {
-            return Ok(None);
-        }
-        Ok(Some((self.scan.key().to_vec(), self.scan.value()?.to_vec())))
+        Ok(self.scan.valid())
     }
 }
 
@@ -110,8 +140,23 @@ impl Iterator for ScanEntries {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let step = self.step();
-        self.stage = if matches!(step, Ok(Some(_))) { Stage::Given } else { Stage::Ended };
-        step.transpose()
+        self.step(|scan| Ok((scan.key().to_vec(), scan.value()?.to_vec())))
+    }
+}
+
+impl ScanKeys {
+    /// All keys that the scan covers, in the other direction and from that end, as
+    /// [`ScanEntries::rev`].
+    #[must_use]
+    pub fn rev(self) -> Self {
+        Self { entries: self.entries.rev() }
+    }
+}
+
+impl Iterator for ScanKeys {
+    type Item = Result<Vec<u8>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.entries.step(|scan| Ok(scan.key().to_vec()))
     }
 }

@@ -26,7 +26,7 @@ mod scan;
 mod scanned_values;
 mod source;
 
-pub use self::entries::ScanEntries;
+pub use self::entries::{ScanEntries, ScanKeys};
 pub use self::handle::Scan;
 pub(crate) use self::heap::NumberHeap;
 pub use self::key_range::KeyRange;

@@ -167,7 +167,10 @@ impl Drop for ReadAhead {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sim::{FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs};
 
     use super::*;
     use crate::db::{Components, Db};
@@ -179,6 +182,28 @@ mod tests {
 
     fn value(n: usize) -> Vec<u8> {
         key(n).repeat(100 + n % 90)
+    }
+
+    #[test]
+    fn keys_without_values_read_no_value_log() {
+        let faults = FaultVfs::new(SimVfs::new(1) as _);
+        let components = Components { vfs: Arc::clone(&faults) as _, ..Components::simulated() };
+        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        let family = db.create_family("values", FamilyOptions::default()).unwrap();
+        for n in 0..100 {
+            family.put(&key(n), &value(n)).unwrap();
+        }
+        family.flush().unwrap();
+        // From here on the blocks are in the cache.
+        assert_eq!(family.iter().unwrap().keys().count(), 100);
+        faults.reset();
+        faults.count_only(OpSet::of(&[Op::Read]));
+        faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
+        let found: Result<Vec<_>> = family.iter().unwrap().keys().collect();
+        assert_eq!(found.unwrap(), (0..100).map(key).collect::<Vec<_>>());
+        let backward: Result<Vec<_>> = family.iter().unwrap().keys().rev().collect();
+        assert_eq!(backward.unwrap(), (0..100).rev().map(key).collect::<Vec<_>>());
+        assert!(family.iter().unwrap().entries().next().unwrap().is_err());
     }
 
     /// Neighbouring keys have their values in different logs, of which there are more than a scan

@@ -5,9 +5,11 @@
 //! then each run whose key range and filter admit the key, and hands the value to the caller where
 //! it lies.
 
+mod expiry;
 mod get;
 mod many;
 mod pinned;
 
+pub use self::expiry::Expiry;
 pub(crate) use self::many::{Collect, Pins};
 pub use self::pinned::PinnedValue;

@@ -26,7 +26,8 @@ impl Transaction {
         self.commit_with(WriteOptions::default())
     }
 
-    /// As [`Transaction::commit`], with a durability of its own.
+    /// As [`Transaction::commit`], with a durability of its own, and perhaps without a wait for
+    /// background work.
     ///
     /// # Errors
     /// As [`Transaction::commit`].
@@ -51,7 +52,7 @@ impl Transaction {
         let (visible, again) = match self.state {
             State::Finished => return Err(Error::TransactionFinished),
             State::Visible(visible) => (Some(visible), true),
-            State::Active => (self.make_visible()?, false),
+            State::Active => (self.make_visible(options)?, false),
         };
         if let (Some(visible), Some(writes)) = (visible, &self.writes) {
             self.state = State::Visible(visible);
@@ -67,18 +68,18 @@ impl Transaction {
         Ok(visible.map(|visible| visible.sequence))
     }
 
-    fn make_visible(&self) -> Result<Option<Visible>> {
+    fn make_visible(&self, options: WriteOptions) -> Result<Option<Visible>> {
         match (&self.writes, self.moment()) {
             (Some(writes), None) if !writes.is_empty() => {
-                self.core().commit_batch(writes.batch(), &mut Unchecked).map(Some)
+                self.core().commit_batch(writes.batch(), &mut Unchecked, options).map(Some)
             }
             (_, None) => Ok(None),
-            (_, Some(snapshot)) => self.check_and_commit(snapshot),
+            (_, Some(snapshot)) => self.check_and_commit(snapshot, options),
         }
     }
 
     #[inline(never)]
-    fn check_and_commit(&self, snapshot: Moment) -> Result<Option<Visible>> {
+    fn check_and_commit(&self, snapshot: Moment, options: WriteOptions) -> Result<Option<Visible>> {
         // A look may be reported as slow, and others wait for its end: with its place in the log
         // taken a commit of the listener would wait for this one.
         let _reported_later = HeldEvents::new();
@@ -93,7 +94,7 @@ impl Transaction {
         {
             let mut check = WrittenKeys::new(core, batch, snapshot.sequence);
             check.look(core.storage.log.published())?;
-            return core.commit_batch(batch, &mut check).map(Some);
+            return core.commit_batch(batch, &mut check, options).map(Some);
         }
         let mut check = Validation::new(core, self.level, snapshot, batch, reads);
         match batch {
@@ -101,7 +102,7 @@ impl Transaction {
                 let committed = loop {
                     check.look_outside()?;
                     check.catch_up()?;
-                    let committed = core.commit_batch(batch, &mut check);
+                    let committed = core.commit_batch(batch, &mut check, options);
                     if !check.begin_again() {
                         break committed;
                     }

@@ -56,7 +56,7 @@ fn refuse(db: &Db, families: &[Family], bytes: usize) {
     for family in families {
         batch.put(family, b"number", &vec![0xee; bytes]).unwrap();
     }
-    let refused = db.core().commit_batch(&batch, &mut Refusing(db)).unwrap_err();
+    let refused = db.core().commit_batch(&batch, &mut Refusing(db), <_>::default()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict);
 }
 

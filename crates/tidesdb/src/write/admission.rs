@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::{Event, MemoryLevel, StallReason};
 
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::flow::{ENTRY_OVERHEAD_BYTES, Pace, StallTimer, family_pace, memory_pace};
+use crate::flow::{ENTRY_OVERHEAD_BYTES, Pace, Pacer, StallTimer, family_pace, memory_pace};
 use crate::memory::MemoryPlan;
 use crate::telemetry::latency_recorder::note_stall;
 use crate::telemetry::spans::{EnteredSpan, span};
@@ -34,6 +34,8 @@ struct WriterStall<'a> {
     reason: Option<StallReason>,
     stall_timer: StallTimer,
     failures: u32,
+    /// Is refused instead.
+    no_wait: bool,
     /// From the first moment of waiting on.
     span: Option<EnteredSpan>,
 }
@@ -46,11 +48,12 @@ impl Core {
     }
 
     /// Returns once the family has room for another commit of `bytes` in `operations`. One that
-    /// `deletes` only is let in while the disk has no space for others.
+    /// `deletes` only is let in while the disk has no space for others. One that is `no_wait` is
+    /// refused where it would have to wait.
     ///
     /// # Errors
     /// Why the flush that would make room fails, such as a full disk; `Stalled` when it
-    /// gets nowhere. The commit had no effect and may be repeated.
+    /// gets nowhere, or there is to be no wait. The commit had no effect and may be repeated.
     #[inline]
     pub(crate) fn admit(
         &self,
@@ -58,26 +61,32 @@ impl Core {
         bytes: u64,
         operations: u64,
         deletes: bool,
+        no_wait: bool,
     ) -> Result<()> {
         let bytes = bytes + operations * ENTRY_OVERHEAD_BYTES;
         // ORDERING: acquire pairs with the release where the view is changed.
         if family.writes.flow.held.load(Ordering::Acquire) && !family.writes.flow.pacer.take(bytes)
         {
-            self.wait_for_family(family)?;
+            let passed = self.wait_for_family(family, no_wait);
+            if no_wait && passed.is_err() {
+                // It may be tried again and again, which must not add up for those who wait.
+                family.writes.flow.pacer.give_back(bytes);
+            }
+            passed?;
         }
         if self.memory.budget.is_due(bytes) {
             self.review_memory();
         }
         // ORDERING: relaxed; a hint that the next review renews.
         if self.flow.held.load(Ordering::Relaxed) {
-            self.pass_hold(family, bytes, deletes)?;
+            self.pass_hold(family, bytes, deletes, no_wait)?;
         }
         Ok(())
     }
 
     #[cold]
-    fn wait_for_family(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let mut wait = WriterStall::new(self, family);
+    fn wait_for_family(&self, family: &Arc<FamilyState>, no_wait: bool) -> Result<()> {
+        let mut wait = WriterStall::new(self, family, no_wait);
         loop {
             let rate = self.flow.flushes.bytes_per_second(wait.now());
             let signals = family.signals(rate, || self.isolation.snapshots.list());
@@ -100,11 +109,10 @@ impl Core {
                     {
                         self.schedule_compaction(family);
                     }
-                    let nanos = family.writes.flow.pacer.refill(
-                        bytes_per_second,
-                        signals.write_buffer_bytes,
-                        wait.now(),
-                    );
+                    let pacer = &family.writes.flow.pacer;
+                    wait.refuse_if_due(pacer, reason)?;
+                    let scale = signals.write_buffer_bytes;
+                    let nanos = pacer.refill(bytes_per_second, scale, wait.now());
                     wait.slow_down(nanos, bytes_per_second, reason)?;
                     break;
                 }
@@ -119,15 +127,28 @@ impl Core {
 
     /// Passes what holds up the writers of all families.
     #[cold]
-    fn pass_hold(&self, family: &Arc<FamilyState>, bytes: u64, deletes: bool) -> Result<()> {
+    fn pass_hold(
+        &self,
+        family: &Arc<FamilyState>,
+        bytes: u64,
+        deletes: bool,
+        no_wait: bool,
+    ) -> Result<()> {
         if self.flow.disk.is_short() && !deletes {
             self.check_disk()?;
         }
-        if self.flow.pacer.take(bytes) { Ok(()) } else { self.wait_for_memory(family) }
+        if self.flow.pacer.take(bytes) {
+            return Ok(());
+        }
+        let passed = self.wait_for_memory(family, no_wait);
+        if no_wait && passed.is_err() {
+            self.flow.pacer.give_back(bytes);
+        }
+        passed
     }
 
-    fn wait_for_memory(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let mut wait = WriterStall::new(self, family);
+    fn wait_for_memory(&self, family: &Arc<FamilyState>, no_wait: bool) -> Result<()> {
+        let mut wait = WriterStall::new(self, family, no_wait);
         loop {
             let plan = self.review_memory();
             let flushing = self.frozen_bytes();
@@ -135,6 +156,7 @@ impl Core {
             match memory_pace(plan.level, plan.room_bytes, flushing, rate) {
                 Pace::Free => break,
                 Pace::Slow { bytes_per_second, reason } => {
+                    wait.refuse_if_due(&self.flow.pacer, reason)?;
                     let scale = self.memory.budget.bytes() / 64;
                     let nanos = self.flow.pacer.refill(bytes_per_second, scale, wait.now());
                     wait.slow_down(nanos, bytes_per_second, reason)?;
@@ -221,11 +243,28 @@ fn note_pacing(family: &FamilyState, reason: StallReason) {
     }
 }
 
+const fn refused(reason: StallReason) -> Error {
+    Error::Stalled { reason, milliseconds: 0 }
+}
+
 impl<'a> WriterStall<'a> {
-    fn new(core: &'a Core, family: &'a Arc<FamilyState>) -> Self {
-        let started_nanos = core.env.clock.monotonic_nanos();
-        let stall_timer = core.stall_timer_with_flushes();
-        Self { core, family, started_nanos, reason: None, stall_timer, failures: 0, span: None }
+    fn new(core: &'a Core, family: &'a Arc<FamilyState>, no_wait: bool) -> Self {
+        Self {
+            core,
+            family,
+            started_nanos: core.env.clock.monotonic_nanos(),
+            reason: None,
+            stall_timer: core.stall_timer_with_flushes(),
+            failures: 0,
+            no_wait,
+            span: None,
+        }
+    }
+
+    /// Refuses a writer that is not to wait where the next lump is not due yet. The lump stays with
+    /// those who wait for it.
+    fn refuse_if_due(&self, pacer: &Pacer, reason: StallReason) -> Result<()> {
+        if self.no_wait && pacer.has_wait(self.now()) { Err(refused(reason)) } else { Ok(()) }
     }
 
     fn now(&self) -> u64 {
@@ -241,7 +280,8 @@ impl<'a> WriterStall<'a> {
 
     /// Sleeps for `nanos`, or does background work if no other thread does it.
     fn slow_down(&mut self, nanos: u64, bytes_per_second: u64, reason: StallReason) -> Result<()> {
-        if nanos == 0 {
+        // Another writer may have taken the lump that was due.
+        if nanos == 0 || self.no_wait {
             return Ok(());
         }
         self.core.check_writable(self.family)?;
@@ -263,6 +303,10 @@ impl<'a> WriterStall<'a> {
     /// Waits until some background work has got somewhere.
     fn for_flush(&mut self, reason: StallReason) -> Result<()> {
         self.core.check_writable(self.family)?;
+        if self.no_wait {
+            self.core.schedule_flush(self.family);
+            return Err(refused(reason));
+        }
         self.held_up(reason);
         let seen = self.core.work.progress.now();
         self.take_failure()?;

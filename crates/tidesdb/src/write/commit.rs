@@ -116,7 +116,7 @@ impl Core {
         self.check_writable(family)?;
         self.check_no_doubt(family)?;
         let deletes = operation.kind.is_tombstone();
-        self.admit(family, (key.len() + value.len()) as u64, 1, deletes)?;
+        self.admit(family, (key.len() + value.len()) as u64, 1, deletes, false)?;
         self.ensure_log_begun()?;
         let mut log_bytes = 0;
         let visible = with_payload(|payload| {
@@ -152,12 +152,13 @@ impl Core {
         if batch.is_empty() {
             return self.write_nothing(options);
         }
-        let commit = || {
-            self.with_room(!batch.has_puts, || {
-                let visible = self.commit_batch(batch, &mut Unchecked)?;
-                self.finish_commit(batch, visible, options)
-            })
+        let attempt = || {
+            let visible = self.commit_batch(batch, &mut Unchecked, options)?;
+            self.finish_commit(batch, visible, options)
         };
+        // Space that is freed would be waited for.
+        let commit =
+            || if options.no_wait { attempt() } else { self.with_room(!batch.has_puts, attempt) };
         if self.telemetry.latencies.is_due() {
             let size = (batch.user_bytes, batch.count as u64);
             return self.timed_commit(batch.families.first().map(Arc::as_ref), size, commit);
@@ -199,6 +200,7 @@ impl Core {
         &self,
         batch: &WriteBatch,
         check: &mut impl CommitCheck,
+        options: WriteOptions,
     ) -> Result<Visible> {
         let families = batch.families.len() as u64;
         // Large values go to a value log and take no room in a memtable.
@@ -210,7 +212,8 @@ impl Core {
         for family in batch.families.iter() {
             self.check_writable(family)?;
             self.check_no_doubt(family)?;
-            self.admit(family, bytes / families, operations / families, !batch.has_puts)?;
+            let (bytes, operations) = (bytes / families, operations / families);
+            self.admit(family, bytes, operations, !batch.has_puts, options.no_wait)?;
         }
         self.ensure_log_begun()?;
         let visible = if batch.direct.is_empty() {

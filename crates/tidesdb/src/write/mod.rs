@@ -1,10 +1,12 @@
-//! The write path, in call order: a batch is built (`batch`), admitted (`admission`), its largest
-//! values go to a value log (`direct_values`), its record to the log and its operations to the
-//! memtables (`commit`), and a memtable that is full is frozen (`freeze`). `disk_space` keeps puts
-//! from using up a nearly full disk, `first_commit` starts the log that an opening did not.
+//! The write path, in call order: a batch is built (`batch`, `batch_contents`), admitted
+//! (`admission`), its largest values go to a value log (`direct_values`), its record to the log and
+//! its operations to the memtables (`commit`), and a memtable that is full is frozen (`freeze`).
+//! `disk_space` keeps puts from using up a nearly full disk, `first_commit` starts the log that an
+//! opening did not.
 
 mod admission;
 pub(crate) mod batch;
+mod batch_contents;
 mod commit;
 mod direct_values;
 mod disk_space;

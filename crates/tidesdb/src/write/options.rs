@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidesdb_base::error::{Error, Result};
 
-/// How one commit is written: how durable, and for how long. The default is what the database and
-/// the families say, and without expiry.
+/// How one commit is written: how durable, for how long, and whether it may have to wait. The
+/// default is what the database and the families say, without expiry, and that it may.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -26,6 +26,10 @@ pub struct WriteOptions {
     /// How long a value that is put lives, at least so long and less than a second more. `None`:
     /// without expiry. Only for puts: the puts of a batch have their own, a deletion has none.
     pub ttl: Option<Duration>,
+    /// A commit that would be slowed down, or would wait for background work, returns
+    /// [`Error::Stalled`] at once, and nothing is written. A sync that is asked for is waited for
+    /// all the same, and so is the writing of a value of 1 MiB or more. Default `false`.
+    pub no_wait: bool,
 }
 
 impl WriteOptions {
@@ -46,6 +50,25 @@ impl WriteOptions {
     #[must_use]
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets [`WriteOptions::no_wait`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// use tidesdb::{Db, DbOptions, ErrorKind, FamilyOptions, WriteOptions};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let events = db.open_family("events", FamilyOptions::default())?;
+    /// match events.put_with("1", "clicked", WriteOptions::new().no_wait(true)) {
+    ///     Err(error) if error.kind() == ErrorKind::Stalled => println!("dropped: {error}"),
+    ///     other => other?,
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn no_wait(mut self, no_wait: bool) -> Self {
+        self.no_wait = no_wait;
         self
     }
 
