@@ -150,6 +150,7 @@ fn texts_keep_the_rules() {
         found.extend(documents::machine_paths(&path, &text));
         if path.ends_with(".md") || path.ends_with(".rs") {
             found.extend(documents::nameless(&path, &text));
+            found.extend(documents::answering(&path, &text));
         }
         if path.ends_with(".rs") {
             found.extend(documents::nameless_functions(&path, &text));

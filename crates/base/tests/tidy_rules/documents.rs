@@ -133,6 +133,20 @@ pub(crate) fn nameless(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Lines in which a call answers what it returns: a name of code, or a constant of C.
+pub(crate) fn answering(path: &str, text: &str) -> Vec<String> {
+    let wrong = |line: &str| {
+        ["answer ", "answers ", "answered "].iter().any(|verb| {
+            line.match_indices(verb).any(|(at, _)| {
+                let rest = &line[at + verb.len()..];
+                ["`", "TDB_", "NULL"].iter().any(|begin| rest.starts_with(begin))
+            })
+        })
+    };
+    let lines = text.lines().enumerate().filter(|(_, line)| wrong(line));
+    lines.map(|(at, _)| format!("{path}:{}: a call returns, it does not answer", at + 1)).collect()
+}
+
 /// Names of functions that leave open who acts.
 pub(crate) fn nameless_functions(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -354,6 +368,13 @@ mod tests {
         assert_eq!(split_sentences("a.rs", cut).len(), 2);
         let whole = "/// Up to this,\n/// or less.\nconst A: u8 = 1;\n";
         assert!(split_sentences("a.rs", whole).is_empty());
+    }
+
+    #[test]
+    fn a_call_returns_what_code_names() {
+        let verb = "answers";
+        let text = format!("A read {verb} `Corrupt`.\nIt {verb} TDB_ERR_IO.\nIt {verb} a call.\n");
+        assert_eq!(answering("a.md", &text).len(), 2);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 /*
- * TidesDB: the C interface, complete and self-contained.
+ * TidesDB: the C interface, the part for bindings, self-contained.
  *
  * This header is for C and C++ programs and for generators of language bindings. It depends on
  * nothing but <stddef.h>, <stdint.h> and <time.h>, and defines no macros but the constants below.
  * <tidesdb/tidesdb.h> is a superset of it for native programs.
  *
  * Conventions:
- *  - A function of type int answers TDB_SUCCESS or one of the negative TDB_ERR_ codes. NULL for a
+ *  - A function of type int returns TDB_SUCCESS or one of the negative TDB_ERR_ codes. NULL for a
  *    required pointer is TDB_ERR_INVALID_ARGS.
  *  - What a function hands out belongs to the caller and is released with tidesdb_free, or with
  *    the free of the C library as long as tidesdb_init has not installed another allocator.
@@ -18,7 +18,7 @@
  *    lists objects) must return: it throws no C++ exception and does no longjmp past the library,
  *    and its thread does not end in it. Nor is a thread cancelled by pthread_cancel while it is in
  *    a call: a program that cancels threads disables that around calls. Otherwise the process may
- *    end, or go on with locks that nothing opens any more.
+ *    end, or continue with locks that nothing opens any more.
  *  - The library's own threads take no signals but those of their own faults.
  *  - No file of the library's has the descriptors 0 to 2, also when the program has closed them.
  */
@@ -58,11 +58,11 @@ extern "C"
 #define TDB_ERR_MEMORY_LIMIT -9
 /* The database is being opened or closed. */
 #define TDB_ERR_INVALID_DB -10
-/* Transient contention at a commit, which may be repeated. No call of this version answers it. */
+/* Transient contention at a commit, which may be repeated. No call of this version returns it. */
 #define TDB_ERR_UNKNOWN -11
 /* The directory is open elsewhere; another compaction of the family is under way. */
 #define TDB_ERR_LOCKED -12
-/* The database takes no writes. */
+/* The database takes no writes. No call of a database returns it. */
 #define TDB_ERR_READONLY -13
 /* Writers are held back and nothing moved for a while, or the disk is full; the same call may be
    repeated. */
@@ -221,7 +221,7 @@ typedef struct tidesdb_commit_op_t
 } tidesdb_commit_op_t;
 
 /* Called on the committing thread for each family with a hook, after the commit is visible and as
-   durable as its sync mode says. commit_seq grows from commit to commit. An answer other than 0
+   durable as its sync mode says. commit_seq grows from commit to commit. A result other than 0
    is logged and changes nothing. It may use the database, and set another hook or none. */
 typedef int (*tidesdb_commit_hook_fn)(const tidesdb_commit_op_t *ops, int num_ops,
                                       uint64_t commit_seq, void *ctx);
@@ -243,7 +243,7 @@ typedef struct tidesdb_config_t
     size_t block_cache_size;            /* bytes, default 64 MiB; 0: no cache */
     size_t max_open_sstables;           /* default 256; 0: no bound */
     int log_to_file;                    /* 1: log to LOG in the directory, 0: to stderr */
-    size_t log_truncation_at;           /* bytes after which LOG begins anew; 0: never */
+    size_t log_truncation_at;           /* bytes after which LOG begins again; 0: never */
     size_t max_memory_usage;            /* bytes; 0: 75 % of memory; less than 5 % is raised to it */
     int unified_memtable;               /* accepted and reported; changes no result */
     size_t unified_memtable_write_buffer_size;
@@ -411,7 +411,7 @@ void tidesdb_finalize(void);
 /* Releases what a function of this interface handed out. NULL is allowed. */
 void tidesdb_free(void *ptr);
 
-/* Raises the soft limit of descriptors towards the hard one, never lowers it, and answers the
+/* Raises the soft limit of descriptors towards the hard one, never lowers it, and returns the
    limit in force. 0 or less only asks. */
 long tidesdb_raise_open_file_limit(long desired);
 
@@ -431,11 +431,12 @@ tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
    TDB_ERR_MEMORY: no memory for the handle, or no path was given. */
 int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 
-/* Writes what is in memory to tables, waits for background work, and frees the handle. Free
-   iterators and transactions first. */
+/* Writes what is in memory to tables, ends the background work, and frees the handle. Compactions
+   are waited for when finish_compactions_on_close is 1; otherwise those under way are given up,
+   which loses nothing. Free iterators and transactions first. */
 int tidesdb_close(tidesdb_t *db);
 
-/* Copies the database into dir, which must be empty or absent, while readers and writers go on.
+/* Copies the database into dir, which must be empty or absent, while reads and writes continue.
    The copy opens as a database that holds at least what was committed before the call.
    TDB_ERR_INVALID_ARGS: dir is the database's own directory, or a file.
    TDB_ERR_EXISTS: it is not empty.
@@ -448,7 +449,7 @@ int tidesdb_checkpoint(tidesdb_t *db, const char *checkpoint_dir);
 /* Flushes and compacts every family and waits until nothing is queued. */
 int tidesdb_purge(tidesdb_t *db);
 
-/* Stops compactions until the database is opened again. Flushes go on. */
+/* Stops compactions until the database is opened again. Flushes continue. */
 int tidesdb_cancel_background_work(tidesdb_t *db);
 
 /* Figures of the whole database and of its block cache, into structures of the caller's. */
@@ -459,15 +460,15 @@ int tidesdb_get_cache_stats(tidesdb_t *db, tidesdb_cache_stats_t *stats);
 int tidesdb_promote_to_primary(tidesdb_t *db);
 
 /* Makes a key order known under a name, for families that are created with it or that were: until
-   then tidesdb_get_column_family answers NULL for those, and all that is in them is kept.
+   then tidesdb_get_column_family returns NULL for those, and all that is in them is kept.
    TDB_ERR_INVALID_ARGS: the name is taken, by a built-in order for one, empty, or too long.
 
-   The function is called on any thread that uses the family. Its keys are held in memory, beside the
-   cache: tidesdb_get_column_family reads them, and the first positioning of an iterator sorts those
-   that it sees, after which each step looks one key up. A key that is written again in other bytes
-   keeps the bytes that it was first written in. The built-in orders cost nothing of that, and show
-   the bytes that were written last. ctx_str is not used: the one that is stored with a family is that
-   of its options. */
+   The function is called on any thread that uses the family. Its keys are held in memory, next to
+   the cache: tidesdb_get_column_family reads them, and the first positioning of an iterator sorts
+   those that it sees, after which each step looks one key up. A key that is written again in other
+   bytes keeps the bytes that it was first written in. The built-in orders cost nothing of that, and
+   show the bytes that were written last. ctx_str is not used: the one that is stored with a family
+   is that of its options. */
 int tidesdb_register_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_fn fn,
                                 const char *ctx_str, void *ctx);
 
@@ -485,8 +486,8 @@ int tidesdb_create_column_family(tidesdb_t *db, const char *name,
                                  const tidesdb_column_family_config_t *config);
 
 /* Removes a family and its data. Its handle is not to be used any more; free its iterators first. Calls
-   with it may be under way in other threads: they end as always, or answer TDB_ERR_NOT_FOUND, and so
-   does a commit to it. A call that comes too late answers that as well: the memory of the handle is
+   with it may be under way in other threads: they end as always, or return TDB_ERR_NOT_FOUND, and so
+   does a commit to it. A call that comes too late returns that as well: the memory of the handle is
    kept until 256 more families were dropped, or the database is closed. TDB_ERR_NOT_FOUND: there is
    none. */
 int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
@@ -600,13 +601,13 @@ int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, c
 
 /* Makes the buffered operations visible, all or nothing. After an error other than TDB_ERR_IO
    nothing has changed and the transaction is as it was: commit again, roll back, or free it.
-   TDB_ERR_CONFLICT: another transaction was quicker; roll back and begin anew.
+   TDB_ERR_CONFLICT: another transaction was quicker; roll back and begin again.
    TDB_ERR_BUSY: writers are held back, and nothing moved for a while, or the disk is full; try
    again, which works once there is room.
    TDB_ERR_NOT_FOUND: a family was dropped meanwhile.
    TDB_ERR_IO: the log can't be written or synced. In sync mode FULL the operations may be visible
    all the same, and lost with the power: rolling back does not undo them. Such a transaction can be
-   committed again, rolled back or freed; reads and writes of it answer TDB_ERR_INVALID_ARGS, as what
+   committed again, rolled back or freed; reads and writes of it return TDB_ERR_INVALID_ARGS, as what
    is visible gets no further operations. */
 int tidesdb_txn_commit(tidesdb_txn_t *txn);
 
@@ -615,7 +616,7 @@ int tidesdb_txn_commit(tidesdb_txn_t *txn);
    The transaction has ended all the same. */
 int tidesdb_txn_rollback(tidesdb_txn_t *txn);
 
-/* Begins anew after a commit or rollback, with a new snapshot. */
+/* Begins again after a commit or rollback, with a new snapshot. */
 int tidesdb_txn_reset(tidesdb_txn_t *txn, tidesdb_isolation_level_t isolation);
 
 /* Frees a transaction in any state; what it had not committed is dropped. NULL is allowed. */
