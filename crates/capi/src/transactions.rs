@@ -178,8 +178,11 @@ pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
             return refuse(codes::INVALID);
         }
         let level = level(isolation)?;
+        let mut transaction = database.db.begin(level)?;
+        // The interface has SERIALIZABLE check what REPEATABLE_READ does, and more.
+        transaction.refuse_overwritten_reads(true);
         let pointer = allocator::boxed(TransactionHandle {
-            transaction: database.db.begin(level)?,
+            transaction,
             home: database.home,
             state: State::Active,
             most_entry_bytes: (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT),

@@ -103,3 +103,19 @@ fn what_comes_between_the_two_looks_of_a_commit_is_met() {
         assert_eq!(world.family.get(b"large").unwrap(), Some(vec![large; LARGE]), "{context}");
     }
 }
+
+/// Where reads have to stand, a plain put between the two looks is a conflict by itself, and the
+/// transaction may be the only one of its level.
+#[test]
+fn a_read_that_must_stand_is_looked_at_twice() {
+    for (changed, kind) in [("read", Some(ErrorKind::Conflict)), ("other", None)] {
+        let world = World::new();
+        let mut transaction = world.transaction(IsolationLevel::Serializable);
+        transaction.refuse_overwritten_reads(true);
+        world.meddle_with(changed);
+        let committed = transaction.commit();
+        world.sim.on_mutation(None);
+        assert_eq!(world.meddled.load(Ordering::Relaxed), 1, "'{changed}'");
+        assert_eq!(committed.err().map(|error| error.kind()), kind, "'{changed}' is changed");
+    }
+}

@@ -249,6 +249,29 @@ static void conflicts(tidesdb_t *db, tidesdb_column_family_t *cf)
     CHECK(holds(txn, cf, "absent", NULL));
     CHECK_OK(put(txn, cf, "absent", "mine"));
     CHECK_CODE(commit_after(db, cf, txn, "absent"), TDB_ERR_CONFLICT);
+    /* At SERIALIZABLE all of that counts, whether or not any order would explain it. */
+    CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_SERIALIZABLE));
+    CHECK(holds(txn, cf, "read", "theirs"));
+    CHECK_CODE(commit_after(db, cf, txn, "read"), TDB_ERR_CONFLICT);
+    CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_SERIALIZABLE));
+    CHECK(holds(txn, cf, "read", "theirs"));
+    CHECK_OK(put(txn, cf, "another", "v"));
+    CHECK_CODE(commit_after(db, cf, txn, "read"), TDB_ERR_CONFLICT);
+    CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_SERIALIZABLE));
+    CHECK(holds(txn, cf, "not there", NULL));
+    CHECK_OK(put(txn, cf, "another", "v"));
+    CHECK_CODE(commit_after(db, cf, txn, "not there"), TDB_ERR_CONFLICT);
+    CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_SERIALIZABLE));
+    CHECK_OK(tidesdb_iter_new(txn, cf, &iter));
+    CHECK_OK(tidesdb_iter_seek_to_first(iter));
+    while (tidesdb_iter_valid(iter)) (void)tidesdb_iter_next(iter);
+    tidesdb_iter_free(iter);
+    CHECK_CODE(commit_after(db, cf, txn, "a phantom"), TDB_ERR_CONFLICT);
+    CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_SERIALIZABLE));
+    CHECK_OK(tidesdb_txn_get_notrack(txn, cf, bytes("read"), 4, &value, &size));
+    tidesdb_free(value);
+    CHECK_OK(tidesdb_txn_contains(txn, cf, bytes("read"), 4));
+    CHECK_CODE(commit_after(db, cf, txn, "read"), TDB_SUCCESS);
     /* The last one wins. */
     CHECK_OK(tidesdb_txn_reset(txn, TDB_ISOLATION_READ_COMMITTED));
     CHECK_OK(put(txn, cf, "read", "mine"));

@@ -51,7 +51,7 @@ impl Overwritten {
         }
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.oldest.is_none()
     }
 

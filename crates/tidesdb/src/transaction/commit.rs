@@ -12,6 +12,28 @@ use crate::telemetry::events::HeldEvents;
 use crate::write::{Unchecked, Visible, WriteOptions};
 
 impl Transaction {
+    /// At [`IsolationLevel::Serializable`], whether the commit conflicts as soon as another one has
+    /// changed anything that was read: a key, found or not, or one in a range that was scanned. It
+    /// does not unless asked for, since mostly there is an order of the transactions that explains
+    /// what was read. To be said before the commit; it is kept over [`Transaction::reset`].
+    ///
+    /// ```
+    /// # let directory = tempfile::tempdir()?;
+    /// use tidesdb::{Db, DbOptions, ErrorKind, FamilyOptions, IsolationLevel};
+    /// let db = Db::open(directory.path(), DbOptions::default())?;
+    /// let stock = db.open_family("stock", FamilyOptions::default())?;
+    /// stock.put("apples", "3")?;
+    /// let mut order = db.begin(IsolationLevel::Serializable)?;
+    /// order.refuse_overwritten_reads(true);
+    /// order.get(&stock, "apples")?;
+    /// stock.put("apples", "0")?;
+    /// assert_eq!(order.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub const fn refuse_overwritten_reads(&mut self, refuse: bool) {
+        self.reads_must_stand = refuse;
+    }
+
     /// Makes all writes visible at once and as durable as the sync mode says, and finishes the
     /// transaction. Returns the sequence number of the commit; none when nothing was written.
     ///
@@ -97,6 +119,7 @@ impl Transaction {
             return core.commit_batch(batch, &mut check, options).map(Some);
         }
         let mut check = Validation::new(core, self.level, snapshot, batch, reads);
+        check.reads_must_stand = self.reads_must_stand;
         match batch {
             Some(batch) => {
                 let committed = loop {

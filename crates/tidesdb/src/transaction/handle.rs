@@ -65,6 +65,8 @@ pub struct Transaction {
     owner: Arc<OwnerShare>,
     pub(super) level: IsolationLevel,
     pub(super) state: State,
+    /// See [`Transaction::refuse_overwritten_reads`].
+    pub(super) reads_must_stand: bool,
     /// Registered as long as it is there.
     pub(super) snapshot: Option<Registration>,
     /// Made by the first write, and kept.
@@ -84,6 +86,7 @@ impl Transaction {
             owner: Arc::clone(owner),
             level,
             state: State::Active,
+            reads_must_stand: false,
             snapshot,
             writes: None,
             reads: OnceCell::new(),

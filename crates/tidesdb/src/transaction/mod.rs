@@ -79,7 +79,7 @@ pub enum IsolationLevel {
     /// As [`IsolationLevel::Snapshot`], and the outcome is that of running the serializable
     /// transactions one after the other, in an order that agrees with real time; ranges that were
     /// scanned count with the keys that were not there. Commits of other levels count as writes
-    /// without reads.
+    /// without reads. [`Transaction::refuse_overwritten_reads`] refuses more.
     Serializable = 4,
 }
 

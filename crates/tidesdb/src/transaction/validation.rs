@@ -29,6 +29,9 @@
 //! | serializable | yes | what it wrote and read | before its place, in it | second look, judgement |
 //! | serializable | no | what it read | once | recording in parts, judgement |
 //!
+//! A serializable transaction may ask for its reads to stand: it conflicts, whether or not it would
+//! be judged dangerous, as soon as a look finds that others have changed something that it read.
+//!
 //! Other commits are not checked.
 
 use std::sync::MutexGuard;
@@ -62,6 +65,8 @@ pub(super) struct Validation<'t> {
     written: Option<WrittenKeys<'t>>,
     reads: Option<MutexGuard<'t, ReadSet>>,
     pub(super) overwritten: OverwrittenReads,
+    /// Serializable: what was read and then overwritten is a conflict by itself.
+    pub(super) reads_must_stand: bool,
     dependencies: Option<Remembered<'t>>,
     /// The limit of reads that are to be recorded after the commit.
     recording: Option<SequenceNumber>,
@@ -107,6 +112,7 @@ impl<'t> Validation<'t> {
             written: checked.map(|batch| WrittenKeys::new(core, batch, snapshot.sequence)),
             reads,
             overwritten: OverwrittenReads::after(snapshot.sequence),
+            reads_must_stand: false,
             dependencies: None,
             recording: None,
             in_place: false,
@@ -253,7 +259,7 @@ impl<'t> Validation<'t> {
             None => lock(&self.core.isolation.dependencies).is_alone(),
         };
         // If another joins before the last look, that one looks at everything.
-        if alone || window.is_empty() {
+        if (alone && !self.reads_must_stand) || window.is_empty() {
             return Ok(());
         }
         // Others wait then, whatever was read and however often this commit had to begin again.
@@ -271,6 +277,11 @@ impl<'t> Validation<'t> {
         #[cfg(test)]
         if held {
             super::tests::steps::note_waited_for(overwritten.looked_at);
+        }
+        if self.reads_must_stand && !self.overwritten.commits.is_empty() {
+            self.dependencies = None;
+            let reason = "another commit has changed what it has read";
+            return Err(self.serialization_conflict_at(self.overwritten.first.clone(), reason));
         }
         if noted {
             self.overwritten.through = through;
