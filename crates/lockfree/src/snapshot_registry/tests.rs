@@ -141,7 +141,7 @@ mod models {
     }
 
     #[test]
-    fn loom_nothing_is_dropped_that_a_snapshot_needs() {
+    fn loom_nothing_a_snapshot_needs_is_dropped() {
         loom::model(|| {
             let world = World::new();
             let readers = [0, 1].map(|stripe| spawn(&world, move |world| world.read(stripe)));

@@ -326,20 +326,6 @@ fn tiers_come_before_slices_when_there_are_very_many_runs() {
 }
 
 #[test]
-fn whole_tables_go_before_anything_is_read_and_beside_nothing() {
-    let state = overwritten(15, 40);
-    let choice = |has_dead_tables, of_family| {
-        let in_progress = InProgress { of_family, ..InProgress::NONE };
-        let facts = facts(&state, &RULES, Activity::Busy);
-        choose(&PlanFacts { has_dead_tables, in_progress, expired_bytes: Some(100), ..facts })
-    };
-    assert_eq!(choice(true, false), Choice::DropTables);
-    assert!(matches!(choice(false, false), Choice::Compact(_)));
-    assert!(matches!(choice(true, true), Choice::Compact(_)));
-    assert_eq!(choose(&facts(&[], &RULES, Activity::Busy)), Choice::Nothing);
-}
-
-#[test]
 fn what_has_expired_comes_first() {
     let mut state = overwritten(15, 40);
     let expired = |state: &[RunSummary], of_family| {

@@ -178,3 +178,17 @@ fn what_has_expired_counts_like_other_garbage_up_to_a_half() {
     let all = all.map(|all| CompactionPlan { keys: CompactedKeys::Expired, ..all });
     assert_eq!(plan, all, "other keys than the damaged ones");
 }
+
+#[test]
+fn whole_tables_go_before_anything_is_read_and_beside_nothing() {
+    let state = overwritten(15, 40);
+    let choice = |has_dead_tables, of_family| {
+        let in_progress = InProgress { of_family, ..InProgress::NONE };
+        let facts = facts(&state, &RULES, Activity::Busy);
+        choose(&PlanFacts { has_dead_tables, in_progress, expired_bytes: Some(100), ..facts })
+    };
+    assert_eq!(choice(true, false), Choice::DropTables);
+    assert!(matches!(choice(false, false), Choice::Compact(_)));
+    assert!(matches!(choice(true, true), Choice::Compact(_)));
+    assert_eq!(choose(&facts(&[], &RULES, Activity::Busy)), Choice::Nothing);
+}
