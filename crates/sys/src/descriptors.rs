@@ -55,8 +55,8 @@ fn standard_are_open() -> bool {
     [stdin(), stdout(), stderr()].into_iter().all(|one| rustix::io::fcntl_getfd(one).is_ok())
 }
 
-/// Open files that have the free ones of the standard descriptors. Whoever reads or writes them
-/// gets the error of a closed descriptor.
+/// Open files that have the free ones of the standard descriptors. A read or a write of one
+/// returns the error of a closed descriptor.
 fn placeholders() -> Vec<OwnedFd> {
     let unusable = OFlags::PATH | OFlags::CLOEXEC;
     // Without a descriptor for a placeholder there is none for a file.

@@ -253,7 +253,7 @@ fn writes_of_the_log_that_fail_from_then_on_show_no_refused_commit() {
 #[test]
 fn a_volume_that_turns_read_only_under_a_mapped_log_shows_no_refused_commit() {
     let changes = OpSet::CHANGES.without(Op::SegmentWrite);
-    let read_only = FaultError::Kind(std::io::ErrorKind::LogFailedFilesystem);
+    let read_only = FaultError::Kind(std::io::ErrorKind::ReadOnlyFilesystem);
     for (call, mode) in [(10, SyncMode::Full), (31, SyncMode::None), (45, SyncMode::Full)] {
         let refusals = fail(mode, changes, FaultKind::Forever, read_only, call);
         assert!(refusals > 0, "call {call}: nothing was refused");

@@ -56,6 +56,7 @@ use crate::wal::ANY_KEY;
 use crate::write::{CommitCheck, WriteBatch};
 
 /// The checks of a commit that has read, or only read.
+// More than a dozen fields: the state of one commit from its first look to its judgement.
 pub(super) struct Validation<'t> {
     pub(super) core: &'t Core,
     level: IsolationLevel,
@@ -241,7 +242,7 @@ impl<'t> Validation<'t> {
     /// Why it is refused, if it has done so too often.
     ///
     /// # Errors
-    /// One that nobody sees, when it begins again.
+    /// One that no caller sees, when it begins again.
     pub(super) fn give_place_back(&mut self) -> Result<&'static str> {
         self.dependencies = None;
         self.too_much = self.tries < MOST_TRIES;
