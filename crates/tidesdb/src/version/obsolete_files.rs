@@ -89,8 +89,8 @@ impl ObsoleteFiles {
         }
     }
 
-    /// Deletes what was noted, and has the cache forget it. Waits for other sweeps, so that what was
-    /// noted before is gone afterwards. A file that can't be deleted is left for the next open,
+    /// Deletes what was noted, and has the cache forget it. Waits for other sweeps: what was noted
+    /// before is gone afterwards. A file that can't be deleted is left for the next open,
     /// which removes what the manifest does not name.
     pub(crate) fn sweep(&self) {
         let turn = lock(&self.sweeping);
