@@ -41,7 +41,7 @@ fn ten_thousand_families_cost_little() {
     println!("create: {:?}", started.elapsed());
     let each = (status("VmRSS") - before) * 1024 / FAMILIES as u64;
     println!("{each} bytes each");
-    assert!(each < 4096, "an idle family takes {each} bytes");
+    assert!(each < 3300, "an idle family takes {each} bytes");
     assert_eq!(status("Threads"), threads, "families have threads of their own");
 
     families[77].put(b"key", b"value").unwrap();

@@ -76,7 +76,7 @@ pub enum Change {
         /// Its name.
         name: String,
         /// Its options in text form.
-        options: String,
+        options: Arc<str>,
     },
     /// A column family is gone, with all of its files.
     DropFamily {
@@ -105,7 +105,7 @@ pub enum Change {
         /// Its number.
         family: u32,
         /// The new options in text form.
-        options: String,
+        options: Arc<str>,
     },
     /// A table belongs to the family.
     AddTable {
@@ -310,7 +310,7 @@ impl Change {
             TAG_CREATE_FAMILY => Self::CreateFamily {
                 family,
                 name: decoder.text()?.to_owned(),
-                options: decoder.text()?.to_owned(),
+                options: decoder.text()?.into(),
             },
             TAG_DROP_FAMILY => Self::DropFamily { family },
             TAG_RENAME_FAMILY => Self::RenameFamily { family, name: decoder.text()?.to_owned() },
@@ -319,7 +319,7 @@ impl Change {
                 source: u32::try_from(decoder.varint()?).map_err(|_| Malformed)?,
                 name: decoder.text()?.to_owned(),
             },
-            TAG_SET_OPTIONS => Self::SetOptions { family, options: decoder.text()?.to_owned() },
+            TAG_SET_OPTIONS => Self::SetOptions { family, options: decoder.text()?.into() },
             TAG_ADD_TABLE_WITHOUT_EXPIRY => Self::AddTable {
                 family,
                 table: Arc::new(TableRecord::decode_without_expiry(decoder)?),

@@ -9,22 +9,23 @@ use tidesdb_base::limits::{MAX_FAMILIES, MAX_FAMILY_NAME_BYTES};
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_lockfree::sync::lock;
 
-use crate::family::{FamilyState, not_registered};
+use crate::family::{FamilyState, SharedOptions, not_registered};
 
 /// The families of a database, by name and by number.
 #[derive(Debug, Default)]
 pub(crate) struct Families {
-    known: RwLock<BTreeMap<String, Arc<FamilyState>>>,
+    known: RwLock<BTreeMap<Arc<str>, Arc<FamilyState>>>,
     /// Held while families come, go or get other names, and while all have to stay as they are.
     pub changing: Mutex<()>,
     /// Orders of keys of the application's own.
     pub key_orders: Mutex<KeyOrders>,
+    pub shared_options: SharedOptions,
 }
 
 impl Families {
-    /// None yet, which may have these orders of keys.
-    pub(crate) fn new(key_orders: KeyOrders) -> Self {
-        Self { key_orders: Mutex::new(key_orders), ..Self::default() }
+    /// None yet, which may have these orders of keys and share these options.
+    pub(crate) fn new(key_orders: KeyOrders, shared_options: SharedOptions) -> Self {
+        Self { key_orders: Mutex::new(key_orders), shared_options, ..Self::default() }
     }
 
     /// Makes sure that the order of a family's keys is known, before a handle of it is given out.
@@ -48,12 +49,12 @@ impl Families {
 
     /// Names of all families, in order.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.read(|families| families.keys().cloned().collect())
+        self.read(|families| families.keys().map(|name| String::from(&**name)).collect())
     }
 
     /// Makes a family known.
     pub(crate) fn insert(&self, family: Arc<FamilyState>) {
-        self.write().insert(family.name().to_string(), family);
+        self.write().insert(family.name(), family);
     }
 
     /// Makes a family known by another name, in one step.
@@ -61,7 +62,7 @@ impl Families {
         let mut families = self.write();
         if let Some(family) = families.remove(old) {
             family.set_name(new);
-            families.insert(new.to_owned(), family);
+            families.insert(family.name(), family);
         }
     }
 
@@ -131,11 +132,11 @@ impl Families {
         }
     }
 
-    fn read<R>(&self, look: impl FnOnce(&BTreeMap<String, Arc<FamilyState>>) -> R) -> R {
+    fn read<R>(&self, look: impl FnOnce(&BTreeMap<Arc<str>, Arc<FamilyState>>) -> R) -> R {
         look(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<FamilyState>>> {
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Arc<str>, Arc<FamilyState>>> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,9 +28,11 @@ impl Core {
         self.families.check_new(wanted, catalog.state.families.len())?;
         let first = catalog.state.next_family;
         let boundary = self.storage.log.published();
+        let stored = wanted.iter().map(|(_, options)| self.families.shared_options.of(options));
+        let stored: Vec<_> = stored.collect();
         let mut changes = Vec::new();
-        for (family, (name, options)) in (first..).zip(wanted) {
-            let (name, options) = ((*name).to_owned(), options.to_text());
+        for ((family, (name, _)), stored) in (first..).zip(wanted).zip(&stored) {
+            let (name, options) = ((*name).to_owned(), Arc::clone(&stored.text));
             changes.push(Change::CreateFamily { family, name, options });
             changes.push(Change::FlushedThrough { family, sequence: boundary });
         }
@@ -38,13 +40,13 @@ impl Core {
         catalog.change_families(changes)?;
         self.restate_manifest_later(&mut catalog);
         let mut created = Vec::with_capacity(wanted.len());
-        for (id, (name, options)) in (first..).zip(wanted) {
+        for ((id, (name, _)), stored) in (first..).zip(wanted).zip(stored) {
             let view = View {
                 active: Arc::new(Memtable::new(&self.memory.pool)),
                 frozen: Vec::new(),
                 version: Arc::new(Version::default()),
             };
-            let family = FamilyState::new(self.env.identity, id, name, options.clone(), view);
+            let family = FamilyState::new(self.env.identity, id, name, stored.options, view);
             let family = Arc::new(family);
             // Looked at above, and nothing that is registered goes away.
             self.families.find_key_order(&family)?;
@@ -83,11 +85,12 @@ impl Core {
             return Err(family.dropped_error());
         }
         let before = family.options.load().sync_mode;
-        let (timed, text) = (options.sync_mode != before, options.to_text());
-        let change = Change::SetOptions { family: family.id, options: text };
+        let (timed, stored) =
+            (options.sync_mode != before, self.families.shared_options.of(&options));
+        let change = Change::SetOptions { family: family.id, options: stored.text };
         let mut catalog = self.change_family(catalog, family, change)?;
         self.restate_manifest_later(&mut catalog);
-        family.apply_options(options);
+        family.apply_options(stored.options);
         drop(catalog);
         drop(at_work);
         if timed {

@@ -63,7 +63,7 @@ impl Core {
             frozen: Vec::new(),
             version: Arc::new(source.current_version().for_another_family()),
         };
-        let options = source.options.load().as_ref().clone();
+        let options = source.options.load_full();
         let copy = Arc::new(FamilyState::new(self.env.identity, id, name, options, view));
         copy.keys.take_order_of(&source.keys);
         *lock(&copy.compactions.slice_bounds) = lock(&source.compactions.slice_bounds).clone();

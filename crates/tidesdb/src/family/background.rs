@@ -10,15 +10,15 @@ use super::{FamilyState, RunningClaims};
 
 /// Why work of one kind last failed. It is returned once, and forgotten when the work succeeds.
 #[derive(Debug, Default)]
-pub(crate) struct Failure(Mutex<Option<Error>>);
+pub(crate) struct Failure(Mutex<Option<Box<Error>>>);
 
 impl Failure {
     pub(crate) fn keep(&self, error: Error) {
-        *lock(&self.0) = Some(error);
+        *lock(&self.0) = Some(Box::new(error));
     }
 
     pub(crate) fn take(&self) -> Option<Error> {
-        lock(&self.0).take()
+        lock(&self.0).take().map(|error| *error)
     }
 
     pub(crate) fn is_kept(&self) -> bool {
@@ -27,7 +27,7 @@ impl Failure {
 
     /// Forgets the failure if `is_over` says so.
     pub(crate) fn forget_if(&self, is_over: impl FnOnce(&mut Error) -> bool) {
-        lock(&self.0).take_if(is_over);
+        lock(&self.0).take_if(|error| is_over(error));
     }
 }
 

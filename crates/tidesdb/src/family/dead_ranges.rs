@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::sync::lock;
 
@@ -136,7 +136,7 @@ pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
 pub(crate) struct DeadRanges {
     /// False while there is none.
     any: AtomicBool,
-    ranges: ArcSwap<Ranges>,
+    ranges: ArcSwapOption<Ranges>,
     changing: Mutex<()>,
 }
 
@@ -163,14 +163,14 @@ impl DeadRanges {
 
     #[cold]
     fn cut_if_covered(&self, key: &[u8]) {
-        if covering(&self.ranges.load(), key).is_some() {
+        if self.ranges.load().as_ref().is_some_and(|ranges| covering(ranges, key).is_some()) {
             self.cut(key);
         }
     }
 
     fn cut(&self, key: &[u8]) {
         let _one_at_a_time = lock(&self.changing);
-        let before = self.ranges.load();
+        let Some(before) = self.ranges.load_full() else { return };
         if let Some(at) = covering(&before, key) {
             let mut ranges = Ranges::with_capacity(before.len() + 1);
             ranges.extend_from_slice(&before[..at]);
@@ -183,9 +183,8 @@ impl DeadRanges {
     /// What a scan finds there, for all of its life: what is dead for its snapshot stays so.
     pub(crate) fn known_to(&self, reader: Reader) -> KnownRanges {
         // ORDERING: relaxed; a range that is missed is only walked.
-        let ranges = self.any.load(Ordering::Relaxed).then(|| self.ranges.load_full());
-        let ranges = ranges.unwrap_or_default();
-        let behind = ranges.len();
+        let ranges = self.any.load(Ordering::Relaxed).then(|| self.ranges.load_full()).flatten();
+        let behind = ranges.as_ref().map_or(0, |ranges| ranges.len());
         KnownRanges { ranges, reader, next: 0, behind }
     }
 
@@ -202,7 +201,7 @@ impl DeadRanges {
         }
         // A scan does not wait for the lock; the next one will pass here as well.
         let Ok(_one_at_a_time) = self.changing.try_lock() else { return };
-        let before = self.ranges.load();
+        let before = self.ranges.load_full().unwrap_or_default();
         let from = before.partition_point(|range| range.end <= run.start);
         let to = before.partition_point(|range| range.start < run.end);
         let watched = watched_anew(&before[from..to], run);
@@ -224,7 +223,7 @@ impl DeadRanges {
     /// Puts other ranges in force. The lock is held.
     fn store(&self, ranges: Ranges) {
         let any = !ranges.is_empty();
-        self.ranges.store(Arc::new(ranges));
+        self.ranges.store(any.then(|| Arc::new(ranges)));
         // ORDERING: relaxed; see `note_put`.
         self.any.store(any, Ordering::Relaxed);
     }
@@ -294,7 +293,7 @@ fn joined(ranges: Ranges) -> Ranges {
 /// The dead ranges as a scan that goes in one direction meets them.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownRanges {
-    ranges: Arc<Ranges>,
+    ranges: Option<Arc<Ranges>>,
     reader: Reader,
     /// The first range that a scan going forward has not passed.
     next: usize,
@@ -306,12 +305,13 @@ impl KnownRanges {
     /// Where what is dead around `key` ends, for a scan that only goes forward.
     #[inline]
     pub(crate) fn end_over(&mut self, key: &[u8]) -> Option<&[u8]> {
+        let ranges = self.ranges.as_deref().map_or(&[][..], Vec::as_slice);
         let passed = |range: &Arc<DeadRange>| range.end.as_slice() <= key;
-        while self.ranges.get(self.next).is_some_and(passed) {
+        while ranges.get(self.next).is_some_and(passed) {
             self.next += 1;
         }
         let mut end: Option<&[u8]> = None;
-        while let Some(range) = self.ranges.get(self.next)
+        while let Some(range) = ranges.get(self.next)
             && end.map_or(range.start.as_slice() <= key, |end| range.start == end)
             && range.is_dead_for(self.reader)
         {
@@ -324,12 +324,13 @@ impl KnownRanges {
     /// Where what is dead around `key` begins, for a scan that only goes backward.
     #[inline]
     pub(crate) fn start_over(&mut self, key: &[u8]) -> Option<&[u8]> {
+        let ranges = self.ranges.as_deref().map_or(&[][..], Vec::as_slice);
         let passed = |range: &Arc<DeadRange>| range.start.as_slice() > key;
-        while self.behind > 0 && self.ranges.get(self.behind - 1).is_some_and(passed) {
+        while self.behind > 0 && ranges.get(self.behind - 1).is_some_and(passed) {
             self.behind -= 1;
         }
         let mut start: Option<&[u8]> = None;
-        while let Some(range) = self.behind.checked_sub(1).and_then(|at| self.ranges.get(at))
+        while let Some(range) = self.behind.checked_sub(1).and_then(|at| ranges.get(at))
             && start.map_or(range.end.as_slice() > key, |start| range.end == start)
             && range.is_dead_for(self.reader)
         {

@@ -16,11 +16,11 @@ pub(crate) struct FamilySettings {
 
 // ORDERING: relaxed throughout; settings that take effect soon.
 impl FamilySettings {
-    pub(super) fn new(options: FamilyOptions) -> Self {
+    pub(super) fn new(options: Arc<FamilyOptions>) -> Self {
         Self {
             freeze_bytes: AtomicU64::new(freeze_bytes(&options)),
             syncs_commits: AtomicBool::new(options.sync_mode == SyncMode::Full),
-            options: ArcSwap::from_pointee(options),
+            options: ArcSwap::new(options),
         }
     }
 
@@ -48,10 +48,10 @@ impl FamilySettings {
     }
 
     /// Puts other options in force.
-    pub(super) fn replace(&self, options: FamilyOptions) {
+    pub(super) fn replace(&self, options: Arc<FamilyOptions>) {
         self.freeze_bytes.store(freeze_bytes(&options), Ordering::Relaxed);
         self.syncs_commits.store(options.sync_mode == SyncMode::Full, Ordering::Relaxed);
-        self.options.store(Arc::new(options));
+        self.options.store(options);
     }
 }
 

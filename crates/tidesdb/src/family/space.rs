@@ -20,7 +20,7 @@ struct Known {
 
 /// The last estimate. Any thread may ask; one makes it and others wait for it.
 #[derive(Debug, Default)]
-pub(crate) struct SpaceForSnapshots(Mutex<Option<Known>>);
+pub(crate) struct SpaceForSnapshots(Mutex<Option<Box<Known>>>);
 
 impl SpaceForSnapshots {
     /// The estimate for a version with these snapshots, oldest first.
@@ -30,7 +30,7 @@ impl SpaceForSnapshots {
         let snapshots = snapshots.get(..older).unwrap_or_default();
         let mut known = lock(&self.0);
         // A version that is known keeps its place in memory, so no other has its address.
-        let is_known = |known: &&Known| {
+        let is_known = |known: &&Box<Known>| {
             known.version.as_ptr() == Arc::as_ptr(version) && known.snapshots == snapshots
         };
         if let Some(known) = known.as_ref().filter(is_known) {
@@ -38,7 +38,7 @@ impl SpaceForSnapshots {
         }
         let space = version.space_for(snapshots);
         let version = Arc::downgrade(version);
-        *known = Some(Known { version, snapshots: snapshots.to_vec(), space });
+        *known = Some(Box::new(Known { version, snapshots: snapshots.to_vec(), space }));
         space
     }
 

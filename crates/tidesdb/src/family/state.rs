@@ -58,7 +58,8 @@ pub(crate) struct FamilyWrites {
     pub space: SpaceForSnapshots,
     /// Held while the active memtable is frozen.
     pub freezing: Mutex<()>,
-    pub direct_values: Mutex<Option<DirectValueWriter>>,
+    /// Few families have one.
+    pub direct_values: Mutex<Option<Box<DirectValueWriter>>>,
     pub commit_hook: CommitHookSlot,
 }
 
@@ -82,7 +83,7 @@ impl FamilyState {
         database: DatabaseId,
         id: u32,
         name: &str,
-        options: FamilyOptions,
+        options: Arc<FamilyOptions>,
         view: View,
     ) -> Self {
         let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
@@ -167,7 +168,7 @@ impl FamilyState {
     }
 
     /// Puts other options in force.
-    pub(crate) fn apply_options(&self, options: FamilyOptions) {
+    pub(crate) fn apply_options(&self, options: Arc<FamilyOptions>) {
         self.options.replace(options);
         // What holds writers up follows from the options as well.
         self.change_view(View::clone);

@@ -5,13 +5,11 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
-use tidesdb_base::options::FamilyOptions;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 
-use crate::family::DatabaseId;
-use crate::family::{FamilyState, View};
+use crate::family::{DatabaseId, FamilyState, SharedOptions, StoredOptions, View};
 use crate::memtable::Memtable;
 use crate::version::{
     Extent, FamilyRecord, FileContext, NamedFile, PersistedState, TableFile, ValueLogFile,
@@ -24,15 +22,17 @@ use crate::version::{
 /// [`tidesdb_base::Error::Corruption`] when the manifest has options that are none.
 pub(super) fn load_families(
     database: DatabaseId,
-    state: &PersistedState,
+    state: &mut PersistedState,
+    shared_options: &SharedOptions,
     lengths: &BTreeMap<FileKind, u64>,
     files: &Arc<FileContext>,
     memory: &Arc<BlockPool>,
 ) -> Result<BTreeMap<u32, Arc<FamilyState>>> {
     let mut families = BTreeMap::new();
     let mut known = KnownFiles { context: files, lengths, files: BTreeMap::new() };
-    for (&id, record) in &state.families {
-        let options = FamilyOptions::from_text(&record.options)?;
+    for (&id, record) in &mut state.families {
+        let StoredOptions { text, options } = shared_options.of_text(&record.options)?;
+        record.options = text;
         let view = View {
             active: Arc::new(Memtable::new(memory)),
             frozen: Vec::new(),

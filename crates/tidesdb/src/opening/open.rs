@@ -29,7 +29,7 @@ use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::core::{
     Core, Environment, Families, FileWork, Health, Isolation, Owner, ShutDown, Storage,
 };
-use crate::family::{DatabaseId, FamilyState};
+use crate::family::{DatabaseId, FamilyState, SharedOptions};
 use crate::flow::DatabaseFlow;
 use crate::flow::disk::{self, DiskSpace};
 use crate::memory::{BufferPool, Memory, MemoryBudget};
@@ -105,10 +105,11 @@ fn build(
 ) -> Result<Owner> {
     let OwnedDirectory { vfs, lock, found } = directory;
     let (files, memory) = shared_memory(path, &options, &vfs, lock);
-    let state = found.as_ref().map(|found| found.state.clone()).unwrap_or_default();
+    let mut state = found.as_ref().map(|found| found.state.clone()).unwrap_or_default();
     let identity = DatabaseId::next();
     let lengths = found.as_ref().map(|found| found.files.clone()).unwrap_or_default();
-    let families = load_families(identity, &state, &lengths, &files, &memory)?;
+    let shared_options = SharedOptions::default();
+    let families = load_families(identity, &mut state, &shared_options, &lengths, &files, &memory)?;
     let workers = workers(&options, &components.scheduler);
     let most_bytes = most_replayed_bytes(&options);
     let replayed = match &found {
@@ -135,7 +136,8 @@ fn build(
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let orphans = tidy(orphans, &log, options.read_only, (vfs.as_ref(), path))?;
     let storage = Storage::new(numbers, log, catalog, files, (orphans, left_out, torn));
-    let core = assemble(identity, path, options, (vfs, components), (memory, storage));
+    let known = Families::new(options.key_orders.clone(), shared_options);
+    let core = assemble(identity, path, options, (vfs, components), (memory, storage), known);
     let opened = Owner::new(Arc::clone(&core), shut_down);
     let families: Vec<_> = families.into_values().collect();
     make_known(&core, &families);
@@ -155,6 +157,7 @@ fn assemble(
     options: DbOptions,
     (vfs, components): (Arc<dyn Vfs>, Components),
     (pool, storage): (Arc<BlockPool>, Storage),
+    families: Families,
 ) -> Arc<Core> {
     let clock: Arc<dyn Clock> = Arc::new(SteadyClock::new(Arc::clone(&components.clock)));
     let events = EventLog::new(&vfs, &components.clock, &options, path);
@@ -162,7 +165,7 @@ fn assemble(
     Arc::new_cyclic(|this| Core {
         this: this.clone(),
         health: Health::default(),
-        families: Families::new(options.key_orders.clone()),
+        families,
         telemetry: Telemetry {
             clock: Arc::clone(&clock),
             counters: CoreCounters::default(),

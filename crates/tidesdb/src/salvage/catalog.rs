@@ -158,7 +158,7 @@ impl Catalog {
                 let known = self.families.entry(*family).or_default();
                 let is_new = known.name.is_none();
                 known.name = Some(name.clone());
-                known.options = Some(options.clone());
+                known.options = Some(options.to_string());
                 return is_new;
             }
             Change::DropFamily { family } => {
@@ -178,7 +178,7 @@ impl Catalog {
                 return self.families.insert(*family, copy).is_none() && existed;
             }
             Change::SetOptions { family, options } => {
-                self.families.entry(*family).or_default().options = Some(options.clone());
+                self.families.entry(*family).or_default().options = Some(options.to_string());
             }
             Change::AddTable { family, table } => {
                 let tables = &mut self.families.entry(*family).or_default().tables;

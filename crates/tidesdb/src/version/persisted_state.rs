@@ -16,7 +16,8 @@ pub(crate) const NO_LOG: u64 = u64::MAX;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FamilyRecord {
     pub name: String,
-    pub options: String,
+    /// Shared by families that have the same.
+    pub options: Arc<str>,
     pub tables: BTreeMap<u64, Arc<TableRecord>>,
     pub value_logs: BTreeMap<u64, ValueLogRecord>,
     pub range_tombstones: BTreeSet<Arc<RangeTombstone>>,
@@ -80,7 +81,7 @@ impl PersistedState {
             Change::CreateFamily { family, name, options } => {
                 let record = FamilyRecord {
                     name: name.clone(),
-                    options: options.clone(),
+                    options: Arc::clone(options),
                     ..FamilyRecord::default()
                 };
                 return self.families.insert(*family, record).is_none().then_some(());
@@ -96,7 +97,7 @@ impl PersistedState {
                 return self.families.insert(*family, copy).is_none().then_some(());
             }
             Change::SetOptions { family, options } => {
-                self.families.get_mut(family)?.options.clone_from(options);
+                self.families.get_mut(family)?.options = Arc::clone(options);
             }
             Change::AddTable { family, table } => {
                 let tables = &mut self.families.get_mut(family)?.tables;
@@ -143,7 +144,7 @@ impl PersistedState {
             Change::NextFile { number: self.next_file },
         ]);
         for (&family, record) in &self.families {
-            let (name, options) = (record.name.clone(), record.options.clone());
+            let (name, options) = (record.name.clone(), Arc::clone(&record.options));
             changes.push(Change::CreateFamily { family, name, options });
             for table in record.tables.values() {
                 changes.push(Change::AddTable { family, table: Arc::clone(table) });

@@ -34,10 +34,10 @@ struct FileEnd {
 }
 
 /// A family and its writer, which no other commit uses until the commit is done.
-type LockedWriter<'a> = (&'a Arc<FamilyState>, MutexGuard<'a, Option<DirectValueWriter>>);
+type LockedWriter<'a> = (&'a Arc<FamilyState>, MutexGuard<'a, Option<Box<DirectValueWriter>>>);
 
 /// Where the file of a writer ends; `None` when there is none yet.
-fn end_of(writer: &Option<DirectValueWriter>) -> Option<FileEnd> {
+fn end_of(writer: &Option<Box<DirectValueWriter>>) -> Option<FileEnd> {
     let writer = writer.as_ref()?;
     Some(FileEnd { file: writer.options.number, summary: writer.summary })
 }
@@ -141,7 +141,7 @@ impl Core {
     pub(crate) fn close_locked(
         &self,
         family: &FamilyState,
-        writer: &mut Option<DirectValueWriter>,
+        writer: &mut Option<Box<DirectValueWriter>>,
     ) -> Option<Change> {
         writer.take().map(|open| self.closed(family, &open))
     }
@@ -160,14 +160,14 @@ impl Core {
     fn append_values<'a>(
         &self,
         family: &Arc<FamilyState>,
-        writer: &mut Option<DirectValueWriter>,
+        writer: &mut Option<Box<DirectValueWriter>>,
         batch: &'a WriteBatch,
         pointers: &mut Vec<(usize, &'a DirectValue, Vec<u8>)>,
     ) -> Result<()> {
         let full = writer.take_if(|open| open.summary.file_len >= FULL_FILE_BYTES);
         let closed = full.map(|full| self.closed(family, &full));
         if writer.is_none() {
-            *writer = Some(self.start_direct_file(family, closed)?);
+            *writer = Some(Box::new(self.start_direct_file(family, closed)?));
         }
         let Some(writer) = writer else { return Ok(()) };
         let open = writer.open(self.env.vfs.as_ref())?;

@@ -210,7 +210,7 @@ fn options_that_do_not_parse_leave_keys_what_they_were() {
         });
         let order = if unknown { "of_tomorrow" } else { "reverse" };
         let options = format!("compression = of_tomorrow\nkey_order = {order}");
-        edit_manifest(&dir, Change::SetOptions { family: 0, options });
+        edit_manifest(&dir, Change::SetOptions { family: 0, options: options.into() });
         let (report, found) = place.salvaged();
         if unknown {
             assert!(found.is_empty() && report.losses.len() == 1, "{report:?}");

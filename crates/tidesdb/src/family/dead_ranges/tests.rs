@@ -23,7 +23,8 @@ fn start_over(ranges: &DeadRanges, key: &str, reader: Reader) -> Option<String> 
 
 fn bounds(ranges: &DeadRanges) -> Vec<(String, String)> {
     let text = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();
-    ranges.ranges.load().iter().map(|range| (text(&range.start), text(&range.end))).collect()
+    let known = ranges.ranges.load_full().unwrap_or_default();
+    known.iter().map(|range| (text(&range.start), text(&range.end))).collect()
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn ranges_and_their_keys_have_a_bound() {
     for n in 0..MOST_RANGES as u64 {
         let (start, end) = (format!("{n:05}a{long}"), format!("{n:05}b{long}"));
         ranges.remember(&run(&start, &end), at(10 + n), || 10 + n);
-        assert!(bytes_of(&ranges.ranges.load()) <= MOST_BYTES);
+        assert!(bytes_of(&ranges.ranges.load_full().unwrap()) <= MOST_BYTES);
     }
     assert!(bounds(&ranges).len() > 20);
 }

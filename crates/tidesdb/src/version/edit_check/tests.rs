@@ -14,7 +14,7 @@ use super::*;
 use crate::version::catalog::{Catalog, Outcome, sync_in_turn};
 
 fn create(family: u32) -> Change {
-    Change::CreateFamily { family, name: format!("family {family}"), options: String::new() }
+    Change::CreateFamily { family, name: format!("family {family}"), options: "".into() }
 }
 
 fn copy(family: u32, source: u32) -> Change {
@@ -58,7 +58,7 @@ fn contradictions() -> Vec<Vec<Change>> {
         vec![remove_log(1, 21)],
         vec![remove_log(1, 20), remove_log(1, 20)],
         vec![rename(2)],
-        vec![Change::SetOptions { family: 2, options: String::new() }],
+        vec![Change::SetOptions { family: 2, options: "".into() }],
         vec![Change::FlushedThrough { family: 2, sequence: 9 }],
         vec![add_range(tombstone(2, 6))],
         vec![remove_range(tombstone(1, 6))],

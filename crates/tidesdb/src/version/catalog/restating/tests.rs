@@ -47,7 +47,7 @@ impl Fixture {
         let (synced, state) = (Arc::clone(&vfs), PersistedState::default());
         let sync = |files| sync_in_turn(synced.as_ref(), dir, files);
         let mut catalog = Catalog::create(vfs, dir, numbers, state, sync).unwrap();
-        let (name, options) = (String::from("load"), String::new());
+        let (name, options) = (String::from("load"), "".into());
         let mut changes = vec![Change::CreateFamily { family: 1, name, options }];
         let added: Tables = (0..tables).map(|_| catalog.numbers.next()).collect();
         changes.extend(added.iter().map(|&number| table(number)));
