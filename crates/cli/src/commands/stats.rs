@@ -125,6 +125,7 @@ fn memory_json(memory: &MemoryStats) -> Value {
         "scan_bytes": memory.scan_bytes,
         "transaction_bytes": memory.transaction_bytes,
         "background_bytes": memory.background_bytes,
+        "family_bytes": memory.family_bytes,
         "log_bytes": memory.log_bytes,
     })
 }
@@ -268,6 +269,7 @@ fn memory_table(memory: &MemoryStats) -> String {
         ("scans", memory.scan_bytes),
         ("transactions", memory.transaction_bytes),
         ("flushes and compactions", memory.background_bytes),
+        ("families", memory.family_bytes),
         ("log segments", memory.log_bytes),
     ];
     let mut rows = vec![

@@ -46,7 +46,8 @@ impl Core {
                 frozen: Vec::new(),
                 version: Arc::new(Version::default()),
             };
-            let family = FamilyState::new(self.env.identity, id, name, stored.options, view);
+            let (database, budget) = (self.env.identity, &self.memory.budget);
+            let family = FamilyState::new(database, id, name, stored.options, view, budget);
             let family = Arc::new(family);
             // Looked at above, and nothing that is registered goes away.
             self.families.find_key_order(&family)?;

@@ -64,7 +64,8 @@ impl Core {
             version: Arc::new(source.current_version().for_another_family()),
         };
         let options = source.options.load_full();
-        let copy = Arc::new(FamilyState::new(self.env.identity, id, name, options, view));
+        let (database, budget) = (self.env.identity, &self.memory.budget);
+        let copy = Arc::new(FamilyState::new(database, id, name, options, view, budget));
         copy.keys.take_order_of(&source.keys);
         *lock(&copy.compactions.slice_bounds) = lock(&source.compactions.slice_bounds).clone();
         self.families.insert(Arc::clone(&copy));

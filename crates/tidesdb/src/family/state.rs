@@ -15,6 +15,7 @@ use super::space::SpaceForSnapshots;
 use super::view::{CurrentView, View};
 use super::{CommitHookSlot, DatabaseId, FamilyCompactions, FamilyFlushes, ReadActivity};
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
+use crate::memory::{Holder, Lent, MemoryBudget};
 use crate::telemetry::counters::FamilyCounters;
 use crate::telemetry::timing::Named;
 use crate::version::{
@@ -38,7 +39,12 @@ pub(crate) struct FamilyState {
     pub flushes: FamilyFlushes,
     pub compactions: FamilyCompactions,
     pub counters: FamilyCounters,
+    _lent: Lent,
 }
+
+/// What a family takes that is in use, about, beside what its memtable, its tables and its readers
+/// take: this state, empty memtables, counters of some threads, and its place in the catalog.
+const FAMILY_BYTES: u64 = 4 << 10;
 
 /// Whether a family still is one of its database.
 #[derive(Debug, Default)]
@@ -85,6 +91,7 @@ impl FamilyState {
         name: &str,
         options: Arc<FamilyOptions>,
         view: View,
+        budget: &Arc<MemoryBudget>,
     ) -> Self {
         let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
         let flow = FamilyFlow { held, ..FamilyFlow::default() };
@@ -101,6 +108,7 @@ impl FamilyState {
             flushes: FamilyFlushes::default(),
             compactions: FamilyCompactions::default(),
             counters: FamilyCounters::default(),
+            _lent: budget.lend(Holder::Families, FAMILY_BYTES),
         }
     }
 

@@ -68,6 +68,8 @@ pub(crate) enum Holder {
     Transactions,
     /// Buffers of flushes and compactions.
     Background,
+    /// Families themselves, whatever they hold.
+    Families,
 }
 
 /// A cache whose size follows the plan.
@@ -93,7 +95,7 @@ pub(crate) struct MemoryBudget {
     cache_wanted: AtomicU64,
     /// What the log's mapped segments take.
     log_bytes: u64,
-    held: [AtomicU64; 5],
+    held: [AtomicU64; 6],
     /// What open tables hold of their index nodes; counts as held by tables as well.
     index_nodes: AtomicU64,
     /// What is remembered of finished serializable transactions.
@@ -222,6 +224,7 @@ impl MemoryBudget {
             scans: held(Holder::Scans),
             transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
             background: held(Holder::Background),
+            families: held(Holder::Families),
             log: self.log_bytes,
         }
     }

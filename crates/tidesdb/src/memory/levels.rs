@@ -55,6 +55,8 @@ pub(crate) struct MemoryUse {
     pub transactions: u64,
     /// Buffers of flushes and compactions.
     pub background: u64,
+    /// Families themselves.
+    pub families: u64,
     /// Mapped log segments.
     pub log: u64,
 }
@@ -74,6 +76,7 @@ impl MemoryUse {
             .saturating_add(self.scans)
             .saturating_add(self.transactions)
             .saturating_add(self.background)
+            .saturating_add(self.families)
             .saturating_add(self.log)
     }
 }

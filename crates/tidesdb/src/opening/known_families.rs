@@ -38,7 +38,7 @@ pub(super) fn load_families(
             frozen: Vec::new(),
             version: Arc::new(load_version(record, &mut known)),
         };
-        let family = FamilyState::new(database, id, &record.name, options, view);
+        let family = FamilyState::new(database, id, &record.name, options, view, &files.budget);
         families.insert(id, Arc::new(family));
     }
     Ok(families)

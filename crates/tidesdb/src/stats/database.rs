@@ -109,6 +109,8 @@ pub struct MemoryStats {
     pub transaction_bytes: u64,
     /// Buffers of flushes and compactions.
     pub background_bytes: u64,
+    /// Column families themselves, whatever they hold: 4 KiB each.
+    pub family_bytes: u64,
     /// Mapped log segments.
     pub log_bytes: u64,
 }
@@ -127,6 +129,7 @@ impl MemoryStats {
             scan_bytes: held.scans,
             transaction_bytes: held.transactions,
             background_bytes: held.background,
+            family_bytes: held.families,
             log_bytes: held.log,
         }
     }

@@ -219,6 +219,7 @@ impl Display for MemoryStats {
             ("  scans", self.scan_bytes),
             ("  transactions", self.transaction_bytes),
             ("  flushes and compactions", self.background_bytes),
+            ("  families", self.family_bytes),
             ("  log segments", self.log_bytes),
         ] {
             some(f, name, bytes, &Bytes(bytes))?;

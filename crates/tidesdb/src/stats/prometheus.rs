@@ -190,6 +190,7 @@ const HOLDERS: &[Holder] = &[
     ("scans", |memory| memory.scan_bytes),
     ("transactions", |memory| memory.transaction_bytes),
     ("background", |memory| memory.background_bytes),
+    ("families", |memory| memory.family_bytes),
     ("log", |memory| memory.log_bytes),
 ];
 
