@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use tidesdb_sim::rng::SplitMix64;
 
 use super::checker::{Phenomenon, Report, check, check_lists};
+use super::history::History;
 use super::interleave::{
     Order, Run, difference, first_order, next_order, random_order, run, was_needed,
 };
@@ -173,8 +174,19 @@ pub fn mixed_levels(random: &mut SplitMix64) -> Levels {
 /// # Errors
 /// A finding, with the seed.
 pub fn threads<S: TransactionalStore>(store: &S, workload: &Workload) -> Verdict<Tally> {
+    judge(threads::run(store, workload), workload)
+}
+
+/// As [`threads`], with one thread running at a time, in turns that the seed decides.
+///
+/// # Errors
+/// A finding, with the seed and the last turns.
+pub fn threads_in_turns<S: TransactionalStore>(store: &S, workload: &Workload) -> Verdict<Tally> {
+    judge(threads::run_in_turns(store, workload), workload)
+}
+
+fn judge(result: Verdict<(History, Tally)>, workload: &Workload) -> Verdict<Tally> {
     let judge = if workload.lists { check_lists } else { check };
-    let result = threads::run(store, workload);
     let judged = result.and_then(|(history, tally)| {
         judge(&history).verdict()?;
         // Lists are judged by both orders: their own, and that of commit numbers.

@@ -6,10 +6,13 @@
 //! One more thread makes the store flush and merge all the while. The order in which threads run is
 //! the machine's; the seed determines what each of them tries.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use tidesdb_sim::Stepper;
 use tidesdb_sim::rng::{SplitMix64, mix64};
+use tidesdb_sys::steps::step;
 
 use super::history::{History, Transaction};
 use super::recorder::{Recorded, Recorder};
@@ -55,25 +58,62 @@ pub const FAMILIES: u8 = 2;
 /// # Errors
 /// Whatever the store says.
 pub fn run<S: TransactionalStore>(store: &S, workload: &Workload) -> Verdict<(History, Tally)> {
+    run_by(store, workload, None)
+}
+
+/// As [`run`], with one thread running at a time, in turns that the seed decides.
+///
+/// # Errors
+/// Whatever the store says.
+pub fn run_in_turns<S: TransactionalStore>(
+    store: &S,
+    workload: &Workload,
+) -> Verdict<(History, Tally)> {
+    // The sessions, and the one that disturbs.
+    let stepper = Stepper::new(workload.sessions as usize + 1, workload.seed);
+    let result = run_by(store, workload, Some(&stepper));
+    result.map_err(|e| format!("{e}\nthe last turns: {:?}", stepper.turns()))
+}
+
+/// A session that counts among those that are left until it ends.
+struct Left<'a>(&'a AtomicU32);
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        // ORDERING: Relaxed, the count carries nothing; joining does.
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn run_by<S: TransactionalStore>(
+    store: &S,
+    workload: &Workload,
+    stepper: Option<&Arc<Stepper>>,
+) -> Verdict<(History, Tally)> {
     // Numbers that an earlier run on the same store is unlikely to have used.
     let recorder = Recorder::behind((workload.seed & 0xffff) << 24);
     let mut history = History::default();
     set_up(store, workload, &recorder, &mut history)?;
-    let over = AtomicBool::new(false);
+    let left = AtomicU32::new(workload.sessions);
     let finished = thread::scope(|scope| {
+        let (recorder, left) = (&recorder, &left);
         let session = |number| {
-            let recorder = &recorder;
-            scope.spawn(move || Session::new(recorder, workload, number).run(store))
+            let work = move || {
+                let _left = Left(left);
+                Session::new(recorder, workload, number).run(store)
+            };
+            scope.spawn(move || in_turns(stepper, number, work))
         };
         let sessions: Vec<_> = (0..workload.sessions).map(session).collect();
-        let over = &over;
-        let disturber = scope.spawn(move || disturb(store, workload.seed, over));
+        let work = move || disturb(store, workload.seed, left);
+        let disturber = scope.spawn(move || in_turns(stepper, workload.sessions, work));
+        if let Some(stepper) = stepper {
+            stepper.conduct();
+        }
         let joined = |result: thread::Result<Verdict<Vec<Transaction>>>| {
             result.unwrap_or_else(|panic| Err(crate::seeds::panic_text(panic.as_ref())))
         };
         let finished: Vec<_> = sessions.into_iter().map(|s| joined(s.join())).collect();
-        // ORDERING: Relaxed, the flag carries nothing; joining does.
-        over.store(true, Ordering::Relaxed);
         let disturbed = disturber.join();
         let text = |panic: Box<dyn std::any::Any + Send>| crate::seeds::panic_text(panic.as_ref());
         disturbed.unwrap_or_else(|panic| Err(text(panic))).map(|()| finished)
@@ -87,14 +127,27 @@ pub fn run<S: TransactionalStore>(store: &S, workload: &Workload) -> Verdict<(Hi
     Ok((history, Tally { committed, aborted }))
 }
 
-fn disturb<S: TransactionalStore>(store: &S, seed: u64, over: &AtomicBool) -> Verdict {
+fn in_turns<R>(stepper: Option<&Arc<Stepper>>, party: u32, work: impl FnOnce() -> R) -> R {
+    match stepper {
+        Some(stepper) => stepper.take_part(party as usize, work),
+        None => work(),
+    }
+}
+
+fn disturb<S: TransactionalStore>(store: &S, seed: u64, left: &AtomicU32) -> Verdict {
     let mut random = SplitMix64::new(seed);
-    // ORDERING: Relaxed, see where it is set.
-    while !over.load(Ordering::Relaxed) {
+    // ORDERING: Relaxed, see where it changes.
+    while left.load(Ordering::Relaxed) > 0 {
         store.disturb(random.next_u64())?;
-        thread::yield_now();
+        pause();
     }
     Ok(())
+}
+
+/// Lets another thread run.
+fn pause() {
+    thread::yield_now();
+    step("between calls");
 }
 
 fn key(number: u64) -> Key {
@@ -182,7 +235,7 @@ impl<'a> Session<'a> {
             for _ in 0..=self.random.below(5) {
                 // Without it few transactions meet on a machine with few cores.
                 if self.random.chance(1, 3) {
-                    thread::yield_now();
+                    pause();
                 }
                 if self.workload.lists {
                     self.list_step(&mut transaction)?;
@@ -253,7 +306,7 @@ impl<'a> Session<'a> {
                 let mut pauses = self.random.clone();
                 let mut between = || {
                     if pauses.chance(1, 4) {
-                        thread::yield_now();
+                        pause();
                     }
                 };
                 transaction.scan_slowly(request, &mut between).map(drop)

@@ -6,6 +6,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::{FamilyOptions, SyncMode};
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::steps::step;
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
@@ -38,6 +39,7 @@ impl Core {
         }
         changes.push(Change::NextFamily { family: first + wanted.len() as u32 });
         catalog.change_families(changes)?;
+        step("families in the manifest");
         self.restate_manifest_later(&mut catalog);
         let mut created = Vec::with_capacity(wanted.len());
         for ((id, (name, _)), stored) in (first..).zip(wanted).zip(stored) {
@@ -140,6 +142,7 @@ impl Core {
         let family = self.families.find(name)?;
         let catalog =
             self.change_family(catalog, &family, Change::DropFamily { family: family.id })?;
+        step("drop in the manifest");
         family.set_dropped();
         // At once, so that sums over all families never fall.
         let mut dropped = lock(&self.telemetry.counters.dropped);

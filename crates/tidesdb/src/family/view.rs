@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::{ArcSwap, Guard};
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::steps::step;
 
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -50,13 +51,19 @@ impl CurrentView {
     /// The view, for a moment.
     #[inline]
     pub(crate) fn load(&self) -> Guard<Arc<View>> {
-        self.view.load()
+        step("before a look");
+        let view = self.view.load();
+        step("after a look");
+        view
     }
 
     /// The view, to keep.
     #[inline]
     pub(crate) fn load_full(&self) -> Arc<View> {
-        self.view.load_full()
+        step("before a look");
+        let view = self.view.load_full();
+        step("after a look");
+        view
     }
 
     /// Replaces the view by what `change` makes of it, and calls `then` with the new one before any
@@ -65,6 +72,7 @@ impl CurrentView {
         let _one_at_a_time = lock(&self.changing);
         let next = Arc::new(change(&self.view.load()));
         debug_assert!(next.is_in_order(), "frozen memtables are out of order");
+        step("view made");
         self.view.store(Arc::clone(&next));
         then(&next);
     }

@@ -4,12 +4,15 @@ use tidesdb_lockfree::snapshot_registry::{Moment, Registration};
 
 use std::sync::Arc;
 
+use tidesdb_sys::steps::step;
+
 use crate::core::Core;
 
 impl Core {
     /// Registers a snapshot of the present moment.
     #[inline]
     pub(crate) fn register_snapshot(&self) -> Registration {
+        step("snapshot");
         self.isolation.snapshots.register(|| Moment {
             sequence: self.storage.log.published(),
             now: self.env.clock.unix_seconds(),

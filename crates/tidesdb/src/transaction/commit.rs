@@ -3,6 +3,7 @@
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::steps::step;
 
 use super::handle::{State, Transaction};
 use super::validation::Validation;
@@ -116,6 +117,7 @@ impl Transaction {
         {
             let mut check = WrittenKeys::new(core, batch, snapshot.sequence);
             check.look(core.storage.log.published())?;
+            step("looked");
             return core.commit_batch(batch, &mut check, options).map(Some);
         }
         let mut check = Validation::new(core, self.level, snapshot, batch, reads);
@@ -125,6 +127,7 @@ impl Transaction {
                 let committed = loop {
                     check.look_outside()?;
                     check.catch_up()?;
+                    step("looked");
                     let committed = core.commit_batch(batch, &mut check, options);
                     if !check.begin_again() {
                         break committed;

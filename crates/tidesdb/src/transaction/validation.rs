@@ -41,6 +41,7 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::steps::step;
 
 use super::IsolationLevel;
 use super::changes::Window;
@@ -148,6 +149,7 @@ impl<'t> Validation<'t> {
             return self.look(self.core.storage.log.published());
         }
         let moment = self.core.register_snapshot();
+        step("snapshot of a look");
         let looked = self.look(moment.sequence);
         self.core.release_snapshot(moment);
         looked
@@ -168,6 +170,7 @@ impl<'t> Validation<'t> {
             // A commit that was judged already and overwrites what was read must be seen.
             let last = lock(&self.core.isolation.dependencies).last_commit();
             self.core.storage.log.wait_published(last);
+            step("reads recorded");
         }
         let moment = self.core.register_snapshot();
         let looked = match self.level {
@@ -294,6 +297,7 @@ impl<'t> Validation<'t> {
 
     /// Serializable: refuses a commit that could close a cycle, and records others.
     fn judge(&mut self, commit: Option<SequenceNumber>) -> Result<()> {
+        step("to be judged");
         let Some(mut dependencies) = self.dependencies.take() else { return Ok(()) };
         let (snapshot, overwritten) = (self.snapshot.sequence, &self.overwritten.commits);
         let candidate = Candidate { snapshot, commit, overwritten };

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_sys::steps::step;
 
 use super::changes::{Window, changes_of_key};
 use super::views::Views;
@@ -101,6 +102,7 @@ pub(super) fn wait_for_conflicting(log: &Wal, start: u64, signature: u64) {
         ANY_KEY => log.wait_published(start),
         some => log.wait_for_conflicting(start, some),
     }
+    step("waited for others");
 }
 
 /// A family's name and the key that is stored as `key`, for an error.

@@ -13,6 +13,7 @@ use tidesdb_base::options::SyncMode;
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::wal::record::record_bytes;
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, SurvivingOperations};
+use tidesdb_sys::steps::step;
 
 use super::batch::check_sizes;
 use super::{WriteBatch, WriteOptions};
@@ -216,6 +217,7 @@ impl Core {
             self.admit(family, bytes, operations, !batch.has_puts, options.no_wait)?;
         }
         self.ensure_log_begun()?;
+        step("batch accepted");
         let visible = if batch.direct.is_empty() {
             self.commit_operations(batch, &batch.record, check)?
         } else {
@@ -262,6 +264,7 @@ impl Core {
     /// Freezes what a batch has filled, and calls the hooks.
     #[cold]
     fn follow_up(&self, batch: &WriteBatch, Visible { sequence, fills }: Visible) {
+        step("before the hooks");
         for family in batch.families.iter() {
             if fills {
                 self.freeze_if_full(family);
@@ -343,20 +346,25 @@ impl Core {
         // 3. Enter the gate and reserve: the end of the place is the sequence number.
         let mut place = self.storage.log.reserve(payload.len(), signature)?;
         let (start, end) = place.range();
+        step("place taken");
         // A last look, while nothing is written. It may wait for all commits in front.
         if let Err(refused) = self.refuse_doubt(families).and_then(|()| check.check(start, end)) {
             place.write_void(payload.len());
             return Err(refused);
         }
+        step("checked");
         // 4. Copy the record into the segment.
         place.write(payload)?;
+        step("logged");
         // 5. Insert into the memtables.
         let fills = match apply(end) {
             Ok(fills) => fills,
             Err(cause) => return Err(place.fail(cause)),
         };
+        step("applied");
         // 6. Publish in log order.
         let sequence = place.complete()?;
+        step("published");
         Ok(Visible { sequence, fills })
     }
 
@@ -366,6 +374,7 @@ impl Core {
         }
         let _span = span!(DEBUG, "sync_wait", sequence = sequence);
         let started = self.env.clock.monotonic_nanos();
+        step("visible");
         let synced = self.storage.log.sync_commit(sequence);
         note_sync(self.env.clock.monotonic_nanos().saturating_sub(started));
         synced.or_else(|cause| self.sync_by_repair(sequence, cause))

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::steps::step;
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
@@ -41,6 +42,7 @@ impl Core {
         let fresh = Arc::new(Memtable::new(&self.memory.pool));
         // Every commit lies wholly on one side of the boundary: none is under way here.
         let _closed = self.storage.log.close_gate();
+        step("gate closed");
         self.exchange_memtable(family, fresh);
         true
     }
@@ -52,6 +54,7 @@ impl Core {
         let _freezings: Vec<_> =
             families.iter().map(|family| lock(&family.writes.freezing)).collect();
         let _closed = self.storage.log.close_gate();
+        step("gate closed for all");
         for family in families {
             if !family.view.load().active.is_empty() {
                 self.exchange_memtable(family, Arc::new(Memtable::new(&self.memory.pool)));
