@@ -30,10 +30,10 @@ impl SpaceForSnapshots {
         let snapshots = snapshots.get(..older).unwrap_or_default();
         let mut known = lock(&self.0);
         // A version that is known keeps its place in memory, so no other has its address.
-        let is_known = |known: &&Box<Known>| {
+        let is_known = |known: &&Known| {
             known.version.as_ptr() == Arc::as_ptr(version) && known.snapshots == snapshots
         };
-        if let Some(known) = known.as_ref().filter(is_known) {
+        if let Some(known) = known.as_deref().filter(is_known) {
             return known.space;
         }
         let space = version.space_for(snapshots);

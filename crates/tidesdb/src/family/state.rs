@@ -23,6 +23,7 @@ use crate::version::{
 };
 
 /// One column family of an open database.
+// More than a dozen fields: what is written, read and done in the background has a part each.
 #[derive(Debug)]
 pub(crate) struct FamilyState {
     /// The database that the family is of.
