@@ -5,7 +5,7 @@
 //! Who meets whom in these places is up to chance on a machine; here each seed tries another order.
 //! `TIDESDB_TEST_SCALE` multiplies the number of runs.
 
-#![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
 #[path = "common_support/small.rs"]
 mod small;
