@@ -4,7 +4,8 @@
 //! cargo run --release -p tidesdb --example open_after_crash -- DIRECTORY [MIB [VALUE_BYTES]]
 //! ```
 //! A child process writes so many MiB of log, keys in random order, and aborts; then the database
-//! is opened, several times, by children that abort as well. `DIRECTORY` is removed at the end.
+//! is opened, several times, by children that abort as well. `DIRECTORY` is removed at the end. The
+//! program fails when no opening reads 500 MB of log a second, which two quiet processors do.
 
 use std::error::Error;
 use std::path::Path;
@@ -15,6 +16,9 @@ use tidesdb::{Db, DbOptions, FamilyOptions, WriteBatch};
 
 /// Larger than what is written, so that nothing of it is flushed.
 const WRITE_BUFFER_BYTES: usize = 4 << 30;
+
+/// Bytes of log that the fastest opening reads in a second, at least.
+const LEAST_MB_PER_SECOND: u64 = 500;
 
 fn options() -> DbOptions {
     DbOptions::default().max_memory_usage(8 << 30).log_segment_bytes(64 << 20)
@@ -77,9 +81,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         Command::new(&program).arg(path).args(&numbers).args([step, log_bytes]).output()
     };
     let log_bytes = String::from_utf8(step("fill", "")?.stdout)?;
+    let mut fastest = 0;
     for _ in 0..3 {
-        print!("{}", String::from_utf8(step("open", log_bytes.trim())?.stdout)?);
+        let line = String::from_utf8(step("open", log_bytes.trim())?.stdout)?;
+        print!("{line}");
+        let rate = line.split_once(" MB of log").and_then(|(front, _)| front.rsplit(' ').next());
+        fastest = fastest.max(rate.and_then(|rate| rate.parse().ok()).unwrap_or(0));
     }
     std::fs::remove_dir_all(path)?;
-    Ok(())
+    println!("bound: {LEAST_MB_PER_SECOND} MB of log a second");
+    if fastest < LEAST_MB_PER_SECOND { Err("the bound was missed".into()) } else { Ok(()) }
 }
