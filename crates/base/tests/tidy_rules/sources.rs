@@ -46,7 +46,12 @@ const FORBIDDING: &[&str] = &["base", "files", "tidesdb", "sim", "cli", "testkit
 const DOORS: &[(&str, &[&str])] = &[
     (
         "std::fs",
-        &["sys/src/vfs/real", "sys/src/descriptors.rs", "sys/src/os_calls.rs", "sim/src/stepper.rs"],
+        &[
+            "sys/src/vfs/real",
+            "sys/src/descriptors.rs",
+            "sys/src/os_calls.rs",
+            "sim/src/stepper.rs",
+        ],
     ),
     ("Instant::now", &["sys/src/clock.rs", "sys/src/sched/pool.rs", "sim/src/stepper.rs"]),
     ("SystemTime::now", &["sys/src/clock.rs"]),
