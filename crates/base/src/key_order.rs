@@ -219,22 +219,26 @@ impl KeyOrder {
     /// ```
     ///
     /// The spelling is, in a lexicographic order, what of the key the stored key lacks.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], which a large value may find.
     #[inline]
-    #[must_use]
-    pub fn stored_value<'v>(&self, key: &[u8], value: &'v [u8]) -> Cow<'v, [u8]> {
+    pub fn stored_value<'v>(&self, key: &[u8], value: &'v [u8]) -> Result<Cow<'v, [u8]>> {
         if !self.keeps_spelling() {
-            return Cow::Borrowed(value);
+            return Ok(Cow::Borrowed(value));
         }
         let spelling = match self {
             Self::Lexicographic => key.get(c_string(key).len()..),
             _ => key.iter().any(u8::is_ascii_uppercase).then_some(key),
         };
         let spelling = spelling.filter(|spelling| !spelling.is_empty());
-        let mut stored = Vec::with_capacity(key.len() + value.len() + 3);
+        let mut stored = Vec::new();
+        let bytes = key.len() + value.len() + 3;
+        stored.try_reserve_exact(bytes).map_err(|_| Error::OutOfMemory("a write batch"))?;
         put_varint(&mut stored, spelling.map_or(0, |spelling| spelling.len() as u64 + 1));
         stored.extend_from_slice(spelling.unwrap_or_default());
         stored.extend_from_slice(value);
-        Cow::Owned(stored)
+        Ok(Cow::Owned(stored))
     }
 
     /// The value in what [`KeyOrder::stored_value`] made.

@@ -12,7 +12,7 @@ use std::io::{ErrorKind as IoErrorKind, Write};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use tidesdb::{Db, DbOptions, Error, Family, FamilyOptions};
+use tidesdb::{Db, DbOptions, Error, Family, FamilyOptions, KeyOrder};
 
 /// What the process may have beside what it has taken once the database is open.
 const MORE_KIB: u64 = 64 << 10;
@@ -108,4 +108,48 @@ fn puts_with_little_memory() {
             }
         }
     }
+}
+
+/// The copy of the value that a get makes was the last to be asked for without minding the answer,
+/// as was what a put makes for an order of keys that keeps spellings.
+#[test]
+fn a_value_for_which_there_is_no_memory_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("db");
+    let measured = run("how_much_an_open_database_takes", &place, None);
+    let measured = String::from_utf8_lossy(&measured.stdout).into_owned();
+    let taken = lines(&measured, "taken").next().unwrap();
+    let output = run("large_values_with_little_memory", &place, Some(taken + 2 * MORE_KIB));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", output.status);
+}
+
+#[test]
+#[ignore = "run by the test above"]
+fn large_values_with_little_memory() {
+    const VALUE_BYTES: usize = 12 << 20;
+    let place = std::env::var_os(PLACE).unwrap();
+    let (db, family) = open(Path::new(&place));
+    family.put(b"large", vec![7; VALUE_BYTES]).unwrap();
+    let order = FamilyOptions::default().key_order(KeyOrder::CaseInsensitive);
+    let spelled = db.open_family("spelled", order).unwrap();
+    let (mut held, mut refused) = (Vec::new(), Vec::new());
+    while refused.is_empty() {
+        match family.get(b"large") {
+            Ok(value) => held.push(value.unwrap()),
+            Err(error) => refused.push(error),
+        }
+    }
+    // There is memory for the value as it is read, and not for a copy.
+    let value = held.pop().unwrap();
+    refused.extend(family.get_into(b"large", &mut Vec::new()).err());
+    let mut rest: Vec<u8> = Vec::new();
+    rest.try_reserve_exact(VALUE_BYTES).unwrap();
+    // Now there is none for a copy at all.
+    refused.extend(spelled.put(b"Large", &value).err());
+    drop((held, rest));
+    println!("{refused:?}");
+    assert_eq!(refused.len(), 3, "a copy found memory");
+    assert!(refused.iter().all(|error| matches!(error, Error::OutOfMemory(_))));
+    assert_eq!(family.get(b"large").unwrap(), Some(value));
 }

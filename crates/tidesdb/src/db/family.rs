@@ -17,6 +17,7 @@ use crate::background::WaitLimit;
 use crate::family::{CommitHook, CommittedBatch};
 use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, Scan, ScanOptions};
+use crate::read::{copied, copy_into};
 use crate::stats::{FamilyStats, TreeStats};
 use crate::write::WriteOptions;
 use crate::write::batch::expiry_after;
@@ -202,7 +203,8 @@ impl Family {
     /// As [`Family::get`].
     pub fn get_into(&self, key: impl AsRef<[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
-        Ok(self.get_with(key.as_ref(), |value| out.extend_from_slice(value))?.is_some())
+        let read = self.get_with(key.as_ref(), |value| copy_into(value, out))?;
+        Ok(read.transpose()?.is_some())
     }
 
     /// Calls `read` with the value of a key, borrowed from the memtable or the block cache. A value
@@ -229,7 +231,7 @@ impl Family {
     }
 
     fn get_copied(&self, moment: Option<Moment>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.core().get_with(&self.state, moment, key, <[u8]>::to_vec)
+        self.core().get_with(&self.state, moment, key, copied)?.transpose()
     }
 
     /// True when the key has a value.

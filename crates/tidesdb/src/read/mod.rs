@@ -5,11 +5,13 @@
 //! then each run whose key range and filter admit the key, and hands the value to the caller where
 //! it lies.
 
+mod copied;
 mod expiry;
 mod get;
 mod many;
 mod pinned;
 
+pub(crate) use self::copied::{copied, copy_into};
 pub use self::expiry::Expiry;
 pub(crate) use self::many::{Collect, Pins};
 pub use self::pinned::PinnedValue;

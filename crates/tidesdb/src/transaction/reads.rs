@@ -11,7 +11,7 @@ use super::handle::State;
 use super::{IsolationLevel, Transaction};
 use crate::family::FamilyState;
 use crate::handles::{Family, Snapshot};
-use crate::read::{Collect, PinnedValue, Pins};
+use crate::read::{Collect, PinnedValue, Pins, copied};
 
 impl Transaction {
     /// The value of a key, copied; `None` when it is absent, deleted or expired. The transaction's
@@ -25,7 +25,7 @@ impl Transaction {
     }
 
     fn get_copied(&self, family: &Family, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_with(family, key, <[u8]>::to_vec)
+        self.get_with(family, key, copied)?.transpose()
     }
 
     /// Calls `read` with the value of a key, borrowed where it lies. Otherwise as
@@ -87,7 +87,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`].
     pub fn get_untracked(&self, family: &Family, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        self.get_untracked_with(family, key.as_ref(), <[u8]>::to_vec)
+        self.get_untracked_with(family, key.as_ref(), copied)?.transpose()
     }
 
     /// As [`Transaction::get_with`], but the commit does not mind if the key changes.

@@ -464,7 +464,7 @@ pub(super) fn to_store<'a>(
     check_sizes(key, value)?;
     let order = &family.keys.order;
     let value = match kind {
-        ValueKind::Value => order.stored_value(key, value),
+        ValueKind::Value => order.stored_value(key, value)?,
         _ => Cow::Borrowed(value),
     };
     Ok((order.stored_key(key), value))
