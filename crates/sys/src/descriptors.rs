@@ -18,10 +18,14 @@ const FIRST_OWN: i32 = 3;
 ///
 /// In a program that has closed these the system gives them to the next files that are opened, and
 /// what other code writes to standard output or errors would land in them: also in the moment
-/// between an opening and a duplication. So what can be neither read nor written has those that
-/// are free until `work` returns.
+/// between an opening and a duplication. So what can be neither read nor written takes those that
+/// are free, and keeps them. It is not closed again: the program may have put something else in its
+/// place meanwhile, and another thread may count on it. `dup2`, and `close` with `open`, put a file
+/// there as ever.
 pub fn beside_standard<R>(work: impl FnOnce() -> R) -> R {
-    let _placeholders = if standard_are_open() { Vec::new() } else { placeholders() };
+    if !standard_are_open() {
+        take_standard();
+    }
     work()
 }
 
@@ -55,13 +59,17 @@ fn standard_are_open() -> bool {
     [stdin(), stdout(), stderr()].into_iter().all(|one| rustix::io::fcntl_getfd(one).is_ok())
 }
 
-/// Open files that have the free ones of the standard descriptors. A read or a write of one
-/// returns the error of a closed descriptor.
-fn placeholders() -> Vec<OwnedFd> {
+/// Gives each free standard descriptor to a file of which a read or a write returns the error of a
+/// closed one.
+fn take_standard() {
     let unusable = OFlags::PATH | OFlags::CLOEXEC;
-    // Without a descriptor for a placeholder there is none for a file.
-    let open = || rustix::fs::open("/", unusable, Mode::empty()).ok();
-    std::iter::from_fn(open).take_while(|held| held.as_raw_fd() < FIRST_OWN).collect()
+    // Without a descriptor for it there is none for a file.
+    while let Ok(taken) = rustix::fs::open("/", unusable, Mode::empty()) {
+        if taken.as_raw_fd() >= FIRST_OWN {
+            break;
+        }
+        std::mem::forget(taken);
+    }
 }
 
 /// The number of descriptors that the process may have open at a time, as set now; `None` when
