@@ -147,7 +147,9 @@ impl From<tidesdb::Error> for Failure {
                 "`tidesdb verify --db DIR` lists all that is damaged, `tidesdb salvage` reads what is left"
             }
             ErrorKind::LogFailed => "once the disk works, run the command again",
-            ErrorKind::ChangeUncertain => "once the disk works, run the command again",
+            ErrorKind::ChangeUncertain => {
+                "once the disk works, look with `tidesdb families --db DIR` whether it was made"
+            }
             ErrorKind::Broken => "run the command again, and please report this",
             _ => return Self::new(error.to_string()),
         };

@@ -64,9 +64,7 @@ impl Core {
     /// [`Error::Closed`], [`Error::FamilyDropped`].
     #[inline]
     pub(crate) fn check_readable(&self, family: &FamilyState) -> Result<()> {
-        if family.is_dropped() {
-            return Err(family.dropped_error());
-        }
+        family.check_view()?;
         self.health.check_open()
     }
 

@@ -18,9 +18,9 @@ extern "C"
 {
 #endif
 
-/* ------------------------------------------------------------------------------------ defaults
+/* ------------------------------------------------------------------------------------ defaults */
 
-   Kept for programs written for 9.3. tidesdb_default_config has 0 for the flush threads and for
+/* Kept for programs written for 9.3. tidesdb_default_config has 0 for the flush threads and for
    max_concurrent_flushes, by which the library chooses. */
 
 #define TDB_DEFAULT_WRITE_BUFFER_SIZE 67108864

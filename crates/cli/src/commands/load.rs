@@ -59,7 +59,8 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     let (name, size, tap) = (source.name().to_owned(), source.size(), source.tap());
     let meter = Meter::new(args.progress, "loaded", size, checkpoint.position.offset);
     let mut reader = formats::reader(source, &options, checkpoint.position, checkpoint.columns)
-        .map_err(|error| Failure::file("read", &name, &error))?;
+        .map_err(|error| Failure::file("read", &name, &error))
+        .inspect_err(|_| drop(resume::drop_if_empty(&db)))?;
     let loader = Loader {
         db: &db,
         targets,
@@ -79,8 +80,8 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     // Whatever happened, what was committed is to survive a power cut from here on.
     let closed = progress::during("closing", String::new, || {
         db.sync_log()?;
-        resume::drop_if_empty(&db)?;
-        db.close()
+        let dropped = resume::drop_if_empty(&db);
+        db.close().and(dropped)
     });
     let summary = outcome?;
     closed?;

@@ -11,7 +11,7 @@ use crate::interrupt;
 use crate::progress;
 use crate::table::bytes;
 
-/// Writes what is only in the log to tables, of one family or of all, so that the next open has
+/// Writes what is only in the log to tables, of one family or of all. After all, the next open has
 /// nothing to replay.
 ///
 /// # Errors
@@ -27,7 +27,11 @@ pub(crate) fn flush(args: &FlushArgs) -> Result<()> {
     })?;
     let all = || database::visible_families(&db);
     let flushed = args.family.clone().map_or_else(all, |name| vec![name]);
-    database::close(db)?;
+    match one {
+        // A close would write the other families to tables too.
+        Some(family) => drop((family, db)),
+        None => database::close(db)?,
+    }
     args.output.report(&json!({ "flushed": flushed }))
 }
 

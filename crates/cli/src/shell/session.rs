@@ -285,6 +285,7 @@ pub(super) const fn after_commit(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Conflict => "`rollback`, and begin again: nothing was written",
         ErrorKind::NotDurable => "its writes are visible; `sync` tries again to make them durable",
+        ErrorKind::Broken => "nothing was written: leave the shell and open the database again",
         _ => "nothing was written: `commit` tries again, `rollback` gives it up",
     }
 }

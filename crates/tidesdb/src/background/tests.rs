@@ -86,6 +86,29 @@ fn a_caller_is_told_that_its_compaction_was_given_up() {
     assert_eq!(state.current_version().runs.len(), 2);
 }
 
+/// Compactions that were stopped hid the failure of a flush behind them, and ended the flushes of
+/// other families.
+#[test]
+fn stopped_compactions_hide_no_failure_and_end_no_flush() {
+    let db = open();
+    let first = with_runs(&db, 2);
+    let second = db.create_family("second", FamilyOptions::default()).unwrap();
+    db.stop_compactions().unwrap();
+    for family in [&first, &second] {
+        family.put(b"key", b"later").unwrap();
+    }
+    let result = db.compact();
+    assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+    for family in [&first, &second] {
+        assert_eq!(family.stats().memtable_bytes, 0, "{} is in memory", family.name());
+    }
+    let damaged = || Error::corruption("table", 7, "it is damaged");
+    second.state().compactions.failure.keep(damaged());
+    assert_eq!(db.compact_and_wait().unwrap_err().kind(), ErrorKind::Corrupt);
+    let result = db.compact_and_wait();
+    assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+}
+
 /// A compaction that failed while a caller waited for a flush made the flush fail, and one that
 /// failed before a flush worked was reported to no caller.
 #[test]

@@ -1,5 +1,6 @@
 //! Steering background work, and changing settings of an open database.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
@@ -107,13 +108,13 @@ impl Core {
     /// # Errors
     /// Why it failed; [`Error::Stalled`] when it gets nowhere.
     pub(crate) fn compact_family_and_wait(&self, family: &Arc<FamilyState>) -> Result<()> {
-        self.compact_family(family)?;
+        let compacted = unless_stopped(self.compact_family(family))?;
         let mut stall_timer = self.stall_timer_with_all_work();
         loop {
             let seen = self.work.progress.now();
             self.check_writable(family)?;
             if !family.has_running_work() {
-                return Ok(());
+                return compacted.done();
             }
             family.take_background_error().map_or(Ok(()), Err)?;
             self.wait_for_work(&mut stall_timer, seen)?;
@@ -123,19 +124,68 @@ impl Core {
     /// As [`Core::compact_family_and_wait`] for all families; goes on after an error.
     ///
     /// # Errors
-    /// The first.
+    /// The first; [`Error::Cancelled`] where there is no other.
     pub(crate) fn compact_and_wait(&self) -> Result<()> {
         // As in [`Core::each_family`].
         self.health.check_at_home()?;
         let families = self.families.all();
-        let mut first_error = Ok(());
+        let (mut first_error, mut compacted) = (Ok(()), Compacted::Done);
         for family in &families {
-            match self.compact_family_and_wait(family) {
+            match unless_stopped(self.compact_family_and_wait(family)) {
+                Ok(outcome) => compacted = compacted.and(outcome),
                 // One that was dropped meanwhile needs no compaction any more.
-                Ok(()) | Err(Error::FamilyDropped(_)) => {}
+                Err(Error::FamilyDropped(_)) => {}
                 Err(e) => first_error = first_error.and(Err(e)),
             }
         }
-        first_error.and(self.wait_idle())
+        first_error.and(self.wait_idle()).and(compacted.done())
+    }
+
+    /// Compacts all families. Where compactions were stopped, what is in memory is written to
+    /// tables all the same.
+    ///
+    /// # Errors
+    /// The first, which ends it; [`Error::Cancelled`] at its end.
+    pub(crate) fn compact_all(&self) -> Result<()> {
+        let compacted = Cell::new(Compacted::Done);
+        self.each_family(|core, family| {
+            let outcome = unless_stopped(core.compact_family(family))?;
+            compacted.set(compacted.get().and(outcome));
+            Ok(())
+        })?;
+        compacted.get().done()
+    }
+}
+
+/// What came of compactions that callers asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Compacted {
+    Done,
+    /// Some were not run: compactions are stopped.
+    Stopped,
+}
+
+impl Compacted {
+    const fn and(self, next: Self) -> Self {
+        if matches!(self, Self::Done) { next } else { self }
+    }
+
+    /// # Errors
+    /// [`Error::Cancelled`].
+    const fn done(self) -> Result<()> {
+        match self {
+            Self::Done => Ok(()),
+            Self::Stopped => Err(Error::Cancelled),
+        }
+    }
+}
+
+/// Parts an end for the reason that compactions are stopped from failures: it hides none of those
+/// that come later.
+fn unless_stopped(outcome: Result<()>) -> Result<Compacted> {
+    match outcome {
+        Ok(()) => Ok(Compacted::Done),
+        Err(Error::Cancelled) => Ok(Compacted::Stopped),
+        Err(failure) => Err(failure),
     }
 }

@@ -2,19 +2,23 @@
 
 mod closing;
 
+use std::cell::Cell;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::SequenceNumber;
-use tidesdb_base::error::{ErrorKind, Result};
+use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::{
     CrashProfile, FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler, Op, OpSet, SimVfs,
 };
+use tidesdb_sys::steps::on_steps;
 use tidesdb_sys::vfs::Vfs;
 
 use super::{Components, Db};
 use crate::handles::Family;
+use crate::iterator::ScanOptions;
 use crate::write::{CommitCheck, WriteBatch};
 
 /// The edit is written, its sync fails, and so does another manifest. Commits to the family are
@@ -236,5 +240,33 @@ fn an_opening_with_several_segments_left_over_syncs_the_manifest_for_no_family_a
             let family = db.family(&format!("family{n}")).unwrap();
             assert!((0..=life).all(|life| family.contains(&[life]).unwrap()));
         }
+    }
+}
+
+/// A read that was let in, and then found the view of a family that is gone, found nothing.
+#[test]
+fn a_read_beside_a_drop_finds_the_family_or_says_that_it_is_gone() {
+    type Read = fn(&Family) -> Result<bool>;
+    let reads: [(&str, Read); 5] = [
+        ("get", |family| Ok(family.get("key")?.is_some())),
+        ("multi_get", |family| Ok(family.multi_get(["key"])?.iter().all(Option::is_some))),
+        ("get_pinned", |family| Ok(family.get_pinned("key")?.is_some())),
+        ("expiry", |family| Ok(family.expiry("key")?.is_some())),
+        ("scan", |family| Ok(family.scan(ScanOptions::new())?.entries().count() > 0)),
+    ];
+    for (what, read) in reads {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        let family = db.create_family("family", FamilyOptions::default()).unwrap();
+        family.put("key", "value").unwrap();
+        let (other, is_dropped) = (db.clone(), Cell::new(false));
+        on_steps(Some(Rc::new(move |place| {
+            if place == "before a look" && !is_dropped.replace(true) {
+                other.drop_family("family").unwrap();
+            }
+        })));
+        let found = read(&family).map(|found| format!("{found} was found"));
+        on_steps(None);
+        let error = found.expect_err(what);
+        assert!(matches!(error, Error::FamilyDropped(_)), "{what}: {error}");
     }
 }

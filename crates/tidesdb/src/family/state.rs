@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
-use tidesdb_base::error::Error;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
 
 use super::dead_ranges::DeadRanges;
@@ -46,6 +46,10 @@ pub(crate) struct FamilyState {
 /// What a family takes that is in use, about, beside what its memtable, its tables and its readers
 /// take: this state, empty memtables, counters of some threads, and its place in the catalog.
 const FAMILY_BYTES: u64 = 4 << 10;
+
+/// Families take at most one part in so many of the budget. Nothing gives their memory back, and
+/// with more than that all commits would wait for flushes that free nothing.
+const BUDGET_PART: u64 = 2;
 
 /// Whether a family still is one of its database.
 #[derive(Debug, Default)]
@@ -94,6 +98,8 @@ impl FamilyState {
         view: View,
         budget: &Arc<MemoryBudget>,
     ) -> Self {
+        let is_counted = budget.held().families < budget.bytes() / BUDGET_PART;
+        let counted = if is_counted { FAMILY_BYTES } else { 0 };
         let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
         let flow = FamilyFlow { held, ..FamilyFlow::default() };
         Self {
@@ -109,7 +115,7 @@ impl FamilyState {
             flushes: FamilyFlushes::default(),
             compactions: FamilyCompactions::default(),
             counters: FamilyCounters::default(),
-            _lent: budget.lend(Holder::Families, FAMILY_BYTES),
+            _lent: budget.lend(Holder::Families, counted),
         }
     }
 
@@ -218,6 +224,16 @@ impl FamilyState {
     pub(crate) fn is_dropped(&self) -> bool {
         // ORDERING: acquire pairs with the release in `set_dropped`.
         self.life.dropped.load(Ordering::Acquire)
+    }
+
+    /// Refuses a dropped family. A read asks once it has loaded its view: that of a dropped family
+    /// has nothing in it, and a drop marks the family before it takes its files out of the view.
+    ///
+    /// # Errors
+    /// [`Error::FamilyDropped`].
+    #[inline]
+    pub(crate) fn check_view(&self) -> Result<()> {
+        if self.is_dropped() { Err(self.dropped_error()) } else { Ok(()) }
     }
 
     /// The family is not in the manifest any more.

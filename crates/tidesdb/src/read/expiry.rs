@@ -30,6 +30,7 @@ impl Core {
         let get = Get::new(self, family, &stored, None);
         // The view first, as for every read.
         let view = family.view.load();
+        family.check_view()?;
         let snapshot = get.snapshot();
         let (kind, second) = match get.look_in_memtables(&view, snapshot) {
             InMemory::Dead => return Ok(None),

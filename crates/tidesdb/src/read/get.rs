@@ -67,7 +67,12 @@ impl Core {
     ) -> Result<Option<R>> {
         self.check_readable(family)?;
         let get = Get::new(self, family, key, moment);
-        if self.telemetry.latencies.is_due() { get.look_timed(read) } else { get.look(read) }
+        let found =
+            if self.telemetry.latencies.is_due() { get.look_timed(read) } else { get.look(read) }?;
+        if found.is_none() {
+            family.check_view()?;
+        }
+        Ok(found)
     }
 }
 

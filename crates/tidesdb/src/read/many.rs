@@ -94,6 +94,7 @@ impl Core {
             wanted = sorted(&wanted, key);
         }
         let view = family.view.load();
+        family.check_view()?;
         let mut many =
             Many { core: self, family, view: &view, moment, collect, pointers: Vec::new(), tally };
         let mut left = Vec::with_capacity(wanted.len());

@@ -104,7 +104,9 @@ impl Core {
         self.check_readable(family)?;
         let view = family.view.load();
         let get = Get::new(self, family, key, moment);
-        let Some(held) = get.hold(&view)? else { return Ok(None) };
+        let Some(held) = get.hold(&view)? else {
+            return family.check_view().map(|()| None);
+        };
         let bytes = match &held {
             // The memory of memtables is counted until the last who holds it lets it go, and
             // shared blocks count by themselves.

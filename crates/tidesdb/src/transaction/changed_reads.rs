@@ -78,7 +78,8 @@ impl Validation<'_> {
                 return Err(self.conflict(family.state, key, CHANGED));
             }
         }
-        for range in reads.ranges() {
+        // A seek beyond the bounds of its scan leaves a range that ends in front of its start.
+        for range in reads.ranges().filter(|range| range.end.admits(&range.start)) {
             let Some(left) = budget.checked_sub(1) else { return Ok(false) };
             *budget = left;
             let Some(family) = views.enter(range.family) else { continue };
@@ -115,22 +116,31 @@ impl Validation<'_> {
         if !whole {
             return Ok(false);
         }
+        changes.sort_unstable();
+        changes.dedup();
+        let mut budget = bounds.keys;
         for (family, key, of_range) in changes {
             let state = reads.families().iter().find(|state| state.id == family);
             let Some(state) = state else { continue };
             if of_range || reads.has_point(family, &key) {
                 return Err(self.conflict(state, &key, CHANGED));
             }
+            // Each is a get, which may go to the disk.
+            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+            budget = left;
             self.check_was_absent(state, &key)?;
         }
+        self.overwritten.looked_at = self.overwritten.looked_at.max(bounds.keys - budget);
         Ok(true)
     }
 
     /// Refuses the change of a key in a range that was read, if the reader found it there.
     fn check_was_absent(&self, family: &FamilyState, key: &[u8]) -> Result<()> {
-        match self.core.get_stored(family, Some(self.snapshot), key, |_| ())? {
-            Some(()) => Err(self.conflict(family, key, CHANGED)),
-            None => Ok(()),
+        match self.core.get_stored(family, Some(self.snapshot), key, |_| ()) {
+            Ok(Some(())) => Err(self.conflict(family, key, CHANGED)),
+            // Nothing is read in a family that is gone, as in a view of it.
+            Ok(None) | Err(Error::FamilyDropped(_)) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }

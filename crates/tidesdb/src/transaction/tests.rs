@@ -277,6 +277,43 @@ fn a_change_is_met_that_is_overwritten_and_flushed_during_the_look() {
     }
 }
 
+/// As above, with deletions in a range. The second look would have met the newer deletions, but a
+/// scan had found the keys dead in between, and where nothing lived no look is taken.
+#[test]
+fn a_deletion_is_met_that_is_repeated_and_flushed_during_the_look() {
+    let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+    let [a, b, c] = [0, 1, 2].map(|n| families[n].clone());
+    let mut batch = WriteBatch::new();
+    (0..200_u8).for_each(|n| batch.put(&b, [n], b"old").unwrap());
+    db.write(&batch).unwrap();
+    a.put(b"key", b"old").unwrap();
+    let delete = |db: &Db, b: &Family| {
+        let mut batch = WriteBatch::new();
+        (20..180_u8).for_each(|n| batch.delete(b, [n]).unwrap());
+        db.write(&batch).unwrap();
+    };
+    let entries = |scan: crate::iterator::Scan| scan.entries().count();
+    let mut reader = db.begin(IsolationLevel::RepeatableRead).unwrap();
+    assert!(reader.get(&a, b"key").unwrap().is_some());
+    assert_eq!(entries(reader.scan(&b, ScanOptions::new()).unwrap()), 200);
+    reader.put(&c, b"written", b"").unwrap();
+    delete(&db, &b);
+    // It remembers where nothing lives.
+    assert_eq!(entries(b.scan(ScanOptions::new()).unwrap()), 40);
+    let (other, second, mut looks) = (db.clone(), b.clone(), 0);
+    steps::put(&steps::BEFORE_A_VIEW, move || {
+        looks += 1;
+        if looks == 2 {
+            delete(&other, &second);
+            second.flush().unwrap();
+        }
+    });
+    let committed = reader.commit();
+    steps::remove(&steps::BEFORE_A_VIEW);
+    let error = committed.expect_err("the deletions were missed");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+}
+
 /// A report held the lock that every serializable begin and commit takes, for as long as it looked.
 #[test]
 fn others_begin_and_commit_while_a_serializable_reader_looks() {

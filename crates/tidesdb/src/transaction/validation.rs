@@ -141,11 +141,12 @@ impl<'t> Validation<'t> {
 
     /// Looks at what was published since the last look, without a place in the log.
     ///
-    /// Serializable: with a snapshot at the end of the look. Without, a flush could drop a change
-    /// that the look has still to meet, because a newer one hides it. The second look meets that
-    /// one, but the age of the oldest change decides whether a commit is dangerous (I-289).
+    /// Where reads are looked at, with a snapshot at the end of the look. Without, a flush could
+    /// drop a change that the look has still to meet, because a newer one hides it. The second look
+    /// would meet that one, unless a scan in between has found the key dead and remembers its
+    /// range. And at serializable the age of the oldest change decides (I-289).
     pub(super) fn look_outside(&mut self) -> Result<()> {
-        if self.level != IsolationLevel::Serializable {
+        if !self.level.tracks_reads() {
             return self.look(self.core.storage.log.published());
         }
         let moment = self.core.register_snapshot();

@@ -28,7 +28,8 @@ pub struct WriteOptions {
     pub ttl: Option<Duration>,
     /// A commit that would be slowed down, or would wait for background work, returns
     /// [`Error::Stalled`] at once, and nothing is written. A sync that is asked for is waited for
-    /// all the same, and so is the writing of a value of 1 MiB or more. Default `false`.
+    /// all the same, and so are the writing of a value of 1 MiB or more, and the next segment of
+    /// the log where it is not ready. Default `false`.
     pub no_wait: bool,
 }
 

@@ -21,9 +21,9 @@ impl Db {
     ///
     /// # Errors
     /// Why a flush or a compaction failed; nothing is lost then. `Closed` also after
-    /// [`Db::stop_compactions`].
+    /// [`Db::stop_compactions`]: all memory is in tables then, and no run was compacted.
     pub fn compact(&self) -> Result<()> {
-        self.core().each_family(Core::compact_family)
+        self.core().compact_all()
     }
 
     /// Waits until no flush and no compaction is queued or running, and compactions that wait for a

@@ -63,6 +63,7 @@ impl ScanSources {
         };
         // The snapshot first: whatever view is loaded now holds all that it sees.
         let view = family.view.load_full();
+        family.check_view()?;
         if !view.version.runs.is_empty() {
             family.reads.activity.note();
         }
