@@ -45,7 +45,8 @@ proptest! {
     fn keys_and_values_come_back_as_they_were_given(key in key(), value: Vec<u8>) {
         let mut back = Vec::new();
         for order in built_in() {
-            let (stored, stored_value) = (order.stored_key(&key), order.stored_value(&key, &value).unwrap());
+            let stored = order.stored_key(&key);
+            let stored_value = order.stored_value(&key, &value).unwrap();
             prop_assert!(!stored.is_empty());
             order.put_key(&stored, &stored_value, &mut back);
             prop_assert_eq!(&back, &key, "{}", order);
