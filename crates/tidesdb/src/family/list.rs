@@ -1,4 +1,5 @@
-//! The families that a batch writes to: in the order in which they came, each once.
+//! The families that a batch writes to, or a transaction has read: in the order in which they
+//! came, each once.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -25,6 +26,12 @@ impl FamilyList {
             return self.families.iter().position(|family| family.id == id);
         }
         self.places.get(&id).copied()
+    }
+
+    /// The family of this number.
+    #[inline]
+    pub(crate) fn find(&self, id: u32) -> Option<&Arc<FamilyState>> {
+        self.families.get(self.position(id)?)
     }
 
     /// Adds a family that is not in the list.
@@ -100,6 +107,8 @@ mod tests {
             for family in &all {
                 let there = list.iter().position(|one| one.id == family.id);
                 assert_eq!(list.position(family.id), there, "{} of {}", family.id, list.len());
+                let found = list.find(family.id);
+                assert_eq!(found.map(|found| found.id), there.map(|_| family.id));
             }
         };
         for family in &all {

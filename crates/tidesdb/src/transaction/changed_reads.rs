@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 
-use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
+use super::changes::{Window, changes_of_reads};
 use super::read_set::ReadSet;
 use super::second_look::{Bounds, logged_changes};
 use super::validation::Validation;
-use super::views::Views;
 use crate::family::FamilyState;
 
 const CHANGED: &str = "another commit has changed a key that it has read";
@@ -52,51 +51,16 @@ impl Validation<'_> {
         bounds: Bounds,
     ) -> Result<bool> {
         let mut budget = bounds.keys;
-        let looked = self.look_at_versions_within(reads, window, &mut budget);
+        let (blocks, of) = (&self.core.storage.files.blocks, (reads, self.snapshot));
+        let looked = changes_of_reads(blocks, of, window, &mut budget, |read| {
+            if read.in_range {
+                self.check_was_absent(read.family, read.key)
+            } else {
+                Err(self.conflict(read.family, read.key, CHANGED))
+            }
+        });
         self.overwritten.note_looked_at(reads, bounds.keys - budget);
         looked
-    }
-
-    fn look_at_versions_within(
-        &self,
-        reads: &ReadSet,
-        window: Window,
-        budget: &mut u64,
-    ) -> Result<bool> {
-        let blocks = &self.core.storage.files.blocks;
-        let mut views = Views::new(reads.families());
-        for (family, key) in reads.points() {
-            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
-            *budget = left;
-            let Some(family) = views.enter(family) else { continue };
-            let mut is_changed = false;
-            changes_of_key(blocks, family.view(), key, window, |_| {
-                is_changed = true;
-                false
-            })?;
-            if is_changed {
-                return Err(self.conflict(family.state, key, CHANGED));
-            }
-        }
-        // A seek beyond the bounds of its scan leaves a range that ends in front of its start.
-        for range in reads.ranges().filter(|range| range.end.admits(&range.start)) {
-            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
-            *budget = left;
-            let Some(family) = views.enter(range.family) else { continue };
-            // Whether it found any of the keys is not asked: such a deletion is rare.
-            if deletion_in_range(family.view(), range, window).is_some() {
-                return Err(self.conflict(family.state, &range.start, CHANGED));
-            }
-            let dead = family.dead_before(window, self.snapshot);
-            let (view, within) = (family.view(), (&dead, &mut *budget));
-            let all = changes_of_range(blocks, view, range, window, within, |key, _| {
-                self.check_was_absent(family.state, key)
-            })?;
-            if !all {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Looks at what was logged in the window. False when that is more than the bounds say, or the
@@ -120,8 +84,7 @@ impl Validation<'_> {
         changes.dedup();
         let mut budget = bounds.keys;
         for (family, key, of_range) in changes {
-            let state = reads.families().iter().find(|state| state.id == family);
-            let Some(state) = state else { continue };
+            let Some(state) = reads.families().find(family) else { continue };
             if of_range || reads.has_point(family, &key) {
                 return Err(self.conflict(state, &key, CHANGED));
             }

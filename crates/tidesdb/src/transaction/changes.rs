@@ -13,12 +13,14 @@ use tidesdb_base::error::Result;
 use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Readahead, TableIterator};
+use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::stripe::ThisThread;
 
-use super::read_set::ReadRange;
+use super::read_set::{ReadRange, ReadSet};
+use super::views::Views;
 use crate::cache::{BlockCache, CachedBlocks, TalliedBlocks};
-use crate::family::View;
 use crate::family::dead_ranges::KnownRanges;
+use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
 use crate::telemetry::counters::ReadTally;
 use crate::version::TableFile;
@@ -134,12 +136,68 @@ pub(super) fn changes_of_key(
 }
 
 /// The change that range deletions in the window made to a range of keys, if any of them meets it.
-pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) -> Option<Change> {
+fn deletion_in_range(view: &View, range: &ReadRange, window: Window) -> Option<Change> {
     let deletes = |set: &RangeTombstones| {
         let within = (range.start.as_slice(), range.end.bound());
         set.meets_range(within, window.since, window.through)
     };
     any_range_deleted(view, window, deletes).then(|| deletion(window))
+}
+
+/// A change of something that a transaction has read.
+pub(super) struct ReadChange<'a> {
+    pub family: &'a FamilyState,
+    /// The key; of a range deletion over a range that was read, where that begins.
+    pub key: &'a [u8],
+    pub change: Change,
+    /// The key lies in a range that was read, and may not have been found there.
+    pub in_range: bool,
+}
+
+/// Calls `found` with the changes in the window of all that was read, until it returns an error.
+/// Each key and range that is looked at is taken from `budget`; false when that was not enough.
+///
+/// # Errors
+/// What `found` returns; `Corrupt` or `Io` when a table can't be read.
+pub(super) fn changes_of_reads(
+    blocks: &Arc<BlockCache>,
+    (reads, snapshot): (&ReadSet, Moment),
+    window: Window,
+    budget: &mut u64,
+    mut found: impl FnMut(ReadChange<'_>) -> Result<()>,
+) -> Result<bool> {
+    let mut views = Views::new(reads.families());
+    for (family, key) in reads.points() {
+        let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+        *budget = left;
+        let Some(viewed) = views.enter(family) else { continue };
+        let mut outcome = Ok(());
+        changes_of_key(blocks, viewed.view(), key, window, |change| {
+            outcome = found(ReadChange { family: viewed.state, key, change, in_range: false });
+            outcome.is_ok()
+        })?;
+        outcome?;
+    }
+    // A seek beyond the bounds of its scan leaves a range that ends in front of its start.
+    for range in reads.ranges().filter(|range| range.end.admits(&range.start)) {
+        let Some(left) = budget.checked_sub(1) else { return Ok(false) };
+        *budget = left;
+        let Some(viewed) = views.enter(range.family) else { continue };
+        let family = viewed.state;
+        // Whether it found any of the keys is not asked: such a deletion is rare.
+        if let Some(change) = deletion_in_range(viewed.view(), range, window) {
+            found(ReadChange { family, key: &range.start, change, in_range: false })?;
+        }
+        let dead = viewed.dead_before(window, snapshot);
+        let within = (&dead, &mut *budget);
+        let all = changes_of_range(blocks, viewed.view(), range, window, within, |key, change| {
+            found(ReadChange { family, key, change, in_range: true })
+        })?;
+        if !all {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Calls `found` with the changes of all keys in a range, but for [`deletion_in_range`], in no
@@ -149,7 +207,7 @@ pub(super) fn deletion_in_range(view: &View, range: &ReadRange, window: Window) 
 ///
 /// # Errors
 /// What `found` returns; `Corrupt` or `Io` when a table can't be read.
-pub(super) fn changes_of_range(
+fn changes_of_range(
     blocks: &Arc<BlockCache>,
     view: &View,
     range: &ReadRange,

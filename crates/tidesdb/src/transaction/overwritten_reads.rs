@@ -6,11 +6,10 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
 use tidesdb_lockfree::snapshot_registry::Moment;
 
-use super::changes::{Window, changes_of_key, changes_of_range, deletion_in_range};
+use super::changes::{Window, changes_of_reads};
 use super::range_index::RangeIndex;
 use super::read_set::ReadSet;
 use super::second_look::{Bounds, MOST_KEYS, logged_changes};
-use super::views::Views;
 use super::written_keys::named;
 use crate::cache::BlockCache;
 use crate::ssi::Overwritten;
@@ -44,7 +43,7 @@ impl OverwrittenReads {
         self.first.clone().or_else(|| {
             let ranges = reads.ranges().map(|range| (range.family, range.start.as_slice()));
             let (id, key) = reads.points().chain(ranges).next()?;
-            let family = reads.families().iter().find(|family| family.id == id)?;
+            let family = reads.families().find(id)?;
             Some(named(family, key))
         })
     }
@@ -61,7 +60,7 @@ impl OverwrittenReads {
         let (overwritten, first) = (&mut self.commits, &mut self.first);
         logged_changes(log, (reads, &*ranges), within, snapshot, |change| {
             if first.is_none() {
-                let family = reads.families().iter().find(|family| family.id == change.family);
+                let family = reads.families().find(change.family);
                 *first = family.map(|family| named(family, change.key));
             }
             overwritten.add(change.sequence, false);
@@ -80,7 +79,12 @@ impl OverwrittenReads {
         (window, Bounds { keys, .. }): (Window, Bounds),
     ) -> Result<bool> {
         let mut budget = keys;
-        let noted = self.note_within(blocks, of, window, &mut budget);
+        let (overwritten, first) = (&mut self.commits, &mut self.first);
+        let noted = changes_of_reads(blocks, of, window, &mut budget, |read| {
+            first.get_or_insert_with(|| named(read.family, read.key));
+            overwritten.add(read.change.sequence, read.change.hides);
+            Ok(())
+        });
         self.note_looked_at(of.0, keys - budget);
         noted
     }
@@ -98,49 +102,5 @@ impl OverwrittenReads {
     /// The ranges among the reads, sorted.
     pub(super) fn ranges_of(&mut self, reads: &ReadSet) -> &RangeIndex {
         self.ranges.get_or_insert_with(|| RangeIndex::of(reads))
-    }
-
-    fn note_within(
-        &mut self,
-        blocks: &Arc<BlockCache>,
-        (reads, snapshot): (&ReadSet, Moment),
-        window: Window,
-        budget: &mut u64,
-    ) -> Result<bool> {
-        let mut views = Views::new(reads.families());
-        for (family, key) in reads.points() {
-            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
-            *budget = left;
-            let Some(family) = views.enter(family) else { continue };
-            let (overwritten, first) = (&mut self.commits, &mut self.first);
-            changes_of_key(blocks, family.view(), key, window, |change| {
-                first.get_or_insert_with(|| named(family.state, key));
-                overwritten.add(change.sequence, change.hides);
-                true
-            })?;
-        }
-        // A seek beyond the bounds of its scan leaves a range that ends in front of its start.
-        for range in reads.ranges().filter(|range| range.end.admits(&range.start)) {
-            let Some(left) = budget.checked_sub(1) else { return Ok(false) };
-            *budget = left;
-            let Some(family) = views.enter(range.family) else { continue };
-            if let Some(change) = deletion_in_range(family.view(), range, window) {
-                let named = || named(family.state, &range.start);
-                self.first.get_or_insert_with(named);
-                self.commits.add(change.sequence, change.hides);
-            }
-            let dead = family.dead_before(window, snapshot);
-            let (overwritten, first) = (&mut self.commits, &mut self.first);
-            let (view, within) = (family.view(), (&dead, &mut *budget));
-            let all = changes_of_range(blocks, view, range, window, within, |key, change| {
-                first.get_or_insert_with(|| named(family.state, key));
-                overwritten.add(change.sequence, change.hides);
-                Ok(())
-            })?;
-            if !all {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 }

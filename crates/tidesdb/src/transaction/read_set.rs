@@ -12,7 +12,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::offset_index::{OffsetIndex, hash_of};
-use crate::family::FamilyState;
+use crate::family::{FamilyList, FamilyState};
 use crate::wal::{ANY_KEY, signature_of};
 
 /// Closed ranges that are kept apart.
@@ -126,7 +126,7 @@ impl ReadRange {
 /// Keys and ranges that a transaction has read.
 #[derive(Debug, Default)]
 pub(super) struct ReadSet {
-    families: Vec<Arc<FamilyState>>,
+    families: FamilyList,
     /// Family, length and bytes of each key.
     keys: Vec<u8>,
     index: OffsetIndex,
@@ -152,7 +152,7 @@ fn key_at(keys: &[u8], at: u32) -> Option<(u32, &[u8])> {
 
 impl ReadSet {
     /// The families that were read.
-    pub(super) fn families(&self) -> &[Arc<FamilyState>] {
+    pub(super) const fn families(&self) -> &FamilyList {
         &self.families
     }
 
@@ -191,7 +191,7 @@ impl ReadSet {
     }
 
     fn note_family(&mut self, family: &Arc<FamilyState>) {
-        if !self.families.iter().any(|known| known.id == family.id) {
+        if self.families.find(family.id).is_none() {
             self.families.push(Arc::clone(family));
         }
     }

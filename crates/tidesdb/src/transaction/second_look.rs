@@ -64,18 +64,14 @@ pub(super) fn logged_changes(
     mut found: impl FnMut(LoggedChange<'_>),
 ) -> bool {
     // Where nothing lived when the window began. All commits in the window are complete.
-    let dead: Vec<(u32, KnownRanges)> = reads
-        .families()
-        .iter()
-        .map(|family| {
-            let reader = Reader { snapshot: window.since, now: snapshot.now };
-            (family.id, family.reads.dead_ranges.known_to(reader))
-        })
-        .collect();
+    let reader = Reader { snapshot: window.since, now: snapshot.now };
+    let families = reads.families();
+    let dead = families.iter().map(|family| family.reads.dead_ranges.known_to(reader));
+    let dead: Vec<KnownRanges> = dead.collect();
     let is_dead = |family: u32, key: &[u8]| {
-        let known = dead.iter().find(|(id, _)| *id == family);
+        let known = families.position(family).and_then(|at| dead.get(at));
         // A copy begins at the first range again: keys come in no order.
-        known.is_some_and(|(_, known)| known.clone().end_over(key).is_some())
+        known.is_some_and(|known| known.clone().end_over(key).is_some())
     };
     let (mut whole, mut points_left) = (true, bounds.keys);
     let places = (window.since, window.through);

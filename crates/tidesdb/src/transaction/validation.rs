@@ -334,8 +334,7 @@ impl<'t> Validation<'t> {
                 (self.overwritten.first.clone(), reason)
             }
             Danger::IsPivot { family, key } => {
-                let families = self.batch.map_or(&[][..], |batch| &batch.families);
-                let family = families.iter().find(|known| known.id == family);
+                let family = self.batch.and_then(|batch| batch.families.find(family));
                 let reason = "others have read the key, which it writes, and changed what it has \
                     read, and no order of the serializable transactions would explain both";
                 (family.map(|family| named(family, key)), reason)

@@ -1,16 +1,15 @@
 //! The views of families that a commit looks at.
 
-use tidesdb_lockfree::snapshot_registry::Moment;
-
 use std::sync::Arc;
 
 use arc_swap::Guard;
+use tidesdb_lockfree::snapshot_registry::Moment;
 
 use super::changes::Window;
 #[cfg(test)]
 use super::tests::steps;
 use crate::family::dead_ranges::{KnownRanges, Reader};
-use crate::family::{FamilyState, View};
+use crate::family::{FamilyList, FamilyState, View};
 
 /// A family with its view, loaded after what is looked for was published.
 pub(super) struct Viewed<'f> {
@@ -32,18 +31,18 @@ impl Viewed<'_> {
 
 /// The views of some families, one at a time: keys of a family mostly stand together.
 pub(super) struct Views<'f> {
-    families: &'f [Arc<FamilyState>],
+    families: &'f FamilyList,
     entered: Option<Viewed<'f>>,
 }
 
 impl<'f> Views<'f> {
-    pub(super) const fn new(families: &'f [Arc<FamilyState>]) -> Self {
+    pub(super) const fn new(families: &'f FamilyList) -> Self {
         Self { families, entered: None }
     }
 
     pub(super) fn enter(&mut self, family: u32) -> Option<&Viewed<'f>> {
         if self.entered.as_ref().is_none_or(|viewed| viewed.state.id != family) {
-            let state = self.families.iter().find(|state| state.id == family)?;
+            let state = self.families.find(family)?;
             #[cfg(test)]
             steps::take(&steps::BEFORE_A_VIEW);
             self.entered = Some(Viewed { state, view: state.view.load() });

@@ -238,7 +238,7 @@ impl WriteBatch {
         value: &[u8],
     ) -> Result<()> {
         check_sizes(key, value)?;
-        let known = self.families.position(family.id).and_then(|at| self.families.get(at));
+        let known = self.families.find(family.id);
         let is_known = known.is_some_and(|known| Arc::ptr_eq(known, family));
         if !is_known {
             self.check_database(family)?;

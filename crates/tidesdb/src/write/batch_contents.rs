@@ -27,8 +27,7 @@ impl WriteBatch {
     #[doc(alias = "iterate")]
     pub fn for_each_operation(&self, mut visit: impl FnMut(&str, &CommittedOperation<'_>)) {
         for operation in self.operations() {
-            let place = self.families.position(operation.family);
-            let Some(family) = place.and_then(|at| self.families.get(at)) else { continue };
+            let Some(family) = self.families.find(operation.family) else { continue };
             let name = family.name();
             family.with_given(std::iter::once(operation), |given| {
                 given.iter().for_each(|operation| visit(&name, operation));
