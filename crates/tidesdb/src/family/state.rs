@@ -98,7 +98,7 @@ impl FamilyState {
         view: View,
         budget: &Arc<MemoryBudget>,
     ) -> Self {
-        let is_counted = budget.held().families < budget.bytes() / BUDGET_PART;
+        let is_counted = budget.held_by(Holder::Families) < budget.bytes() / BUDGET_PART;
         let counted = if is_counted { FAMILY_BYTES } else { 0 };
         let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
         let flow = FamilyFlow { held, ..FamilyFlow::default() };

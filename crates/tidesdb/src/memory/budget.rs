@@ -212,10 +212,16 @@ impl MemoryBudget {
         Lent { budget: Arc::clone(self), holder, bytes }
     }
 
+    /// What one kind of holder has.
+    pub(crate) fn held_by(&self, holder: Holder) -> u64 {
+        // ORDERING: relaxed; an estimate.
+        self.held[holder as usize].load(Ordering::Relaxed)
+    }
+
     /// Who holds how much.
     pub(crate) fn held(&self) -> MemoryUse {
         let pool = self.memtables.usage();
-        let held = |holder: Holder| self.held[holder as usize].load(Ordering::Relaxed);
+        let held = |holder: Holder| self.held_by(holder);
         MemoryUse {
             memtables: pool.lent_bytes,
             recycled: pool.idle_bytes,
