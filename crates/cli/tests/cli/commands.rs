@@ -260,6 +260,31 @@ fn several_keys_at_once() {
     place.run("get", &["--keys-from", "absent"]).fails(2, &["cannot read absent"]);
 }
 
+/// The close of the command wrote the other families to tables as well.
+#[test]
+fn flushing_one_family_leaves_the_others_in_the_log() {
+    let place = Place::new();
+    let open = || tidesdb::Db::open(place.path("db"), tidesdb::DbOptions::default()).unwrap();
+    let db = open();
+    for name in ["a", "b"] {
+        let family = db.create_family(name, tidesdb::FamilyOptions::default()).unwrap();
+        family.put("key", "value").unwrap();
+    }
+    // Without a close: both are in the log.
+    drop(db);
+    place.run("flush", &["--family", "b"]).ok();
+    let db = open();
+    let tables = |name: &str| {
+        let levels = db.family(name).unwrap().stats().levels;
+        levels.iter().map(|level| level.tables).sum::<u64>()
+    };
+    assert_eq!((tables("a"), tables("b")), (0, 1));
+    drop(db);
+    place.run("flush", &[]).ok();
+    let db = open();
+    assert_eq!(db.family("a").unwrap().stats().memtable_bytes, 0);
+}
+
 #[test]
 fn every_command_that_changes_something_says_so_as_json_when_asked() {
     let place = Place::new();
