@@ -22,7 +22,7 @@ const FEWEST_BUCKETS: usize = 16;
 /// The handles whose names belong to one bucket: mostly one or none.
 type Bucket<V> = Vec<(Arc<str>, V)>;
 
-/// See the module's documentation.
+/// Handles by name, of which each change replaces one bucket.
 pub struct HandleMap<V> {
     table: ArcSwap<Table<V>>,
     hasher: RandomState,

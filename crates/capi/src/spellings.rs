@@ -41,7 +41,7 @@ const LOOKED_AT: usize = 8;
 /// The spelling may be stored.
 const NOT_SEEN_GONE: u64 = u64::MAX;
 
-/// See the module's documentation.
+/// How the keys of a family were spelled when they were put.
 pub struct Spellings {
     db: Db,
     /// In a forked child they may be locked for good.

@@ -78,7 +78,7 @@ struct State {
     turns: Vec<(usize, &'static str)>,
 }
 
-/// See the module documentation.
+/// Gives the threads that take part their turns.
 pub struct Stepper {
     state: Mutex<State>,
     changed: Condvar,

@@ -8,7 +8,7 @@ use tidesdb_sys::vfs::File;
 
 /// A file whose content is on disk only once [`Unsynced::sync`] has returned. Any thread may sync
 /// it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[must_use = "a file that is not synced may be lost"]
 pub struct Unsynced {
     path: PathBuf,

@@ -147,8 +147,8 @@ impl Core {
 
     /// A caller must not take what was not compacted for compacted.
     fn check_compactions_run(&self) -> Result<()> {
-        let cancelled = self.work.control.compactions_are_stopped();
-        if cancelled { Err(Error::Cancelled) } else { Ok(()) }
+        let stopped = self.work.control.compactions_are_stopped();
+        if stopped { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     /// Whether a compaction of nothing else would leave the table as it is. One that can't be read

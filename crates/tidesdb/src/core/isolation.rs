@@ -1,8 +1,8 @@
 //! What readers and transactions of a database rely on.
 
-use tidesdb_lockfree::snapshot_registry::SnapshotRegistry;
-
 use std::sync::Mutex;
+
+use tidesdb_lockfree::snapshot_registry::SnapshotRegistry;
 
 use crate::ssi::Dependencies;
 

@@ -108,13 +108,13 @@ impl Core {
     /// # Errors
     /// Why it failed; [`Error::Stalled`] when it gets nowhere.
     pub(crate) fn compact_family_and_wait(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let compacted = unless_stopped(self.compact_family(family))?;
+        let stopped = was_stopped(self.compact_family(family))?;
         let mut stall_timer = self.stall_timer_with_all_work();
         loop {
             let seen = self.work.progress.now();
             self.check_writable(family)?;
             if !family.has_running_work() {
-                return compacted.done();
+                return unless(stopped);
             }
             family.take_background_error().map_or(Ok(()), Err)?;
             self.wait_for_work(&mut stall_timer, seen)?;
@@ -129,16 +129,16 @@ impl Core {
         // As in [`Core::each_family`].
         self.health.check_at_home()?;
         let families = self.families.all();
-        let (mut first_error, mut compacted) = (Ok(()), Compacted::Done);
+        let (mut first_error, mut stopped) = (Ok(()), false);
         for family in &families {
-            match unless_stopped(self.compact_family_and_wait(family)) {
-                Ok(outcome) => compacted = compacted.and(outcome),
+            match was_stopped(self.compact_family_and_wait(family)) {
+                Ok(was_stopped) => stopped |= was_stopped,
                 // One that was dropped meanwhile needs no compaction any more.
                 Err(Error::FamilyDropped(_)) => {}
                 Err(e) => first_error = first_error.and(Err(e)),
             }
         }
-        first_error.and(self.wait_idle()).and(compacted.done())
+        first_error.and(self.wait_idle()).and(unless(stopped))
     }
 
     /// Compacts all families. Where compactions were stopped, what is in memory is written to
@@ -147,45 +147,28 @@ impl Core {
     /// # Errors
     /// The first, which ends it; [`Error::Cancelled`] at its end.
     pub(crate) fn compact_all(&self) -> Result<()> {
-        let compacted = Cell::new(Compacted::Done);
+        let stopped = Cell::new(false);
         self.each_family(|core, family| {
-            let outcome = unless_stopped(core.compact_family(family))?;
-            compacted.set(compacted.get().and(outcome));
+            let was_stopped = was_stopped(core.compact_family(family))?;
+            stopped.set(stopped.get() | was_stopped);
             Ok(())
         })?;
-        compacted.get().done()
+        unless(stopped.get())
     }
 }
 
-/// What came of compactions that callers asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compacted {
-    Done,
-    /// Some were not run: compactions are stopped.
-    Stopped,
-}
-
-impl Compacted {
-    const fn and(self, next: Self) -> Self {
-        if matches!(self, Self::Done) { next } else { self }
-    }
-
-    /// # Errors
-    /// [`Error::Cancelled`].
-    const fn done(self) -> Result<()> {
-        match self {
-            Self::Done => Ok(()),
-            Self::Stopped => Err(Error::Cancelled),
-        }
-    }
-}
-
-/// Parts an end for the reason that compactions are stopped from failures: it hides none of those
-/// that come later.
-fn unless_stopped(outcome: Result<()>) -> Result<Compacted> {
+/// Whether a compaction was not done because compactions are stopped. That is no failure, and hides
+/// none of those that come later.
+fn was_stopped(outcome: Result<()>) -> Result<bool> {
     match outcome {
-        Ok(()) => Ok(Compacted::Done),
-        Err(Error::Cancelled) => Ok(Compacted::Stopped),
+        Ok(()) => Ok(false),
+        Err(Error::Cancelled) => Ok(true),
         Err(failure) => Err(failure),
     }
+}
+
+/// # Errors
+/// [`Error::Cancelled`].
+const fn unless(stopped: bool) -> Result<()> {
+    if stopped { Err(Error::Cancelled) } else { Ok(()) }
 }

@@ -23,8 +23,7 @@ use crate::memory::Holder;
 use crate::opening::{Components, locked_before, open_in, sync_parent};
 use crate::telemetry::spans::span;
 use crate::verify::VerifyReport;
-use crate::version::NO_LOG;
-use crate::version::PersistedState;
+use crate::version::{NO_LOG, PersistedState};
 
 /// How [`crate::Db::checkpoint_with`] and [`crate::Db::backup_with`] make a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

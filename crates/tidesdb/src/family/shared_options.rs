@@ -28,7 +28,7 @@ struct Known {
     left: usize,
 }
 
-/// See the module documentation.
+/// Finds options that a family has already by their text.
 #[derive(Debug, Default)]
 pub(crate) struct SharedOptions(Mutex<Known>);
 

@@ -1,9 +1,8 @@
 //! Snapshots as users hold them: a moment that is registered until the last handle of it is gone.
 
-use tidesdb_lockfree::snapshot_registry::{Moment, Registration};
-
 use std::sync::Arc;
 
+use tidesdb_lockfree::snapshot_registry::{Moment, Registration};
 use tidesdb_sys::steps::step;
 
 use crate::core::Core;

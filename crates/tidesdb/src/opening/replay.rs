@@ -14,8 +14,7 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::wal::{RecordKind, SegmentReader};
 use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
-use super::inventory::Inventory;
-use super::inventory::check_number;
+use super::inventory::{Inventory, check_number};
 use super::load::Load;
 use super::log_end;
 use super::piece::{Failure, Piece, Targets};
