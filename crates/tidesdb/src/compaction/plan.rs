@@ -137,6 +137,11 @@ pub(super) const LEAST_OWN_GARBAGE: f64 = 1.25;
 /// fan-in, those of a tier are merged first.
 const MOST_SLICED_RUNS_PER_FAN_IN: usize = 4;
 
+/// Before a long compaction, so many small runs are joined first. Garbage is collected slice by
+/// slice, which takes less long than what makes runs fewer.
+const LEAST_JOINED_FOR_NUMBER: usize = 3;
+const LEAST_JOINED_FOR_GARBAGE: usize = 5;
+
 /// The share of bytes from which expired ones are collected however much garbage is allowed: a
 /// family that is left alone would keep them.
 const MOST_EXPIRED_SHARE: f64 = 0.5;
@@ -249,7 +254,7 @@ fn for_garbage(
         }
     }
     let bytes = bytes_of(runs, count) / if by_slices { SLICES } else { 1 };
-    let first = small_first(runs, count, bytes);
+    let first = small_first(runs, count, bytes, LEAST_JOINED_FOR_GARBAGE);
     if first < count {
         return compaction_of(runs, first);
     }
@@ -302,7 +307,8 @@ fn bytes_of_plan(facts: &PlanFacts<'_>, plan: CompactionPlan) -> u64 {
 /// The compaction of the newest `count` runs for the number of runs alone, or of the small ones
 /// among them first.
 fn compact_for_number(runs: &[RunSummary], count: usize) -> Option<CompactionPlan> {
-    compaction_of(runs, small_first(runs, count, bytes_of(runs, count)))
+    let first = small_first(runs, count, bytes_of(runs, count), LEAST_JOINED_FOR_NUMBER);
+    compaction_of(runs, first)
 }
 
 /// Bytes of the newest `count` runs.

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `pace` | decides from figures of a family how fast it may be written; pure |
+//! | `run_bounds` | how many runs slow writers, by the size of the family; pure |
 //! | `stall_timer` | how long callers wait for work that gets nowhere |
 //! | `pacer` | hands out bytes at a given rate, so that most commits pass with one addition |
 //! | `disk` | space on the disk that is kept for deletions |
@@ -16,6 +17,7 @@
 pub(crate) mod disk;
 mod pace;
 mod pacer;
+mod run_bounds;
 mod stall_timer;
 mod stalls;
 
@@ -27,6 +29,7 @@ pub(crate) use self::pace::{
     FamilySignals, Pace, family_pace, is_held, is_slowed_by_garbage, memory_pace,
 };
 pub(crate) use self::pacer::Pacer;
+pub(crate) use self::run_bounds::RunBounds;
 pub(crate) use self::stall_timer::StallTimer;
 pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};
 

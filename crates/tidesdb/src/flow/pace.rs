@@ -11,6 +11,8 @@
 
 use tidesdb_base::event::{MemoryLevel, StallReason};
 
+use super::run_bounds::RunBounds;
+
 /// Rate of flushes that is assumed until one was measured.
 const ASSUMED_FLUSH_BYTES_PER_SECOND: u64 = 64 << 20;
 
@@ -27,20 +29,6 @@ const LONGEST_BURST_DEBT_NANOS: u64 = 400_000_000;
 /// slowed more and more.
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
-
-/// The same for all runs: compactions of large ones, which small ones interrupt, must not fall
-/// behind without end.
-const SLOWING_ALL_RUNS_PER_TRIGGER: f64 = 8.0;
-const SLOWEST_ALL_RUNS_PER_TRIGGER: f64 = 16.0;
-
-/// The same for a family that is read, by the bytes of its runs: each run costs its readers, and
-/// the more the less of it lies in memory. Between two sizes the bounds go from one to the other.
-const READ_RUNS_PER_TRIGGER: [(u64, f64, f64); 4] = [
-    (512 << 20, SLOWING_ALL_RUNS_PER_TRIGGER, SLOWEST_ALL_RUNS_PER_TRIGGER),
-    (2 << 30, 3.0, 6.0),
-    (32 << 30, 3.0, 6.0),
-    (256 << 30, 1.5, 4.0),
-];
 
 /// Parts of the write buffer that garbage may take in any case before writers are slowed, and
 /// before they are slowest: they cost a small family little.
@@ -200,30 +188,9 @@ fn compaction_pace(signals: &FamilySignals) -> Pace {
     let from = trigger * SLOWING_RUNS_PER_TRIGGER;
     let to = trigger * SLOWEST_RUNS_PER_TRIGGER;
     let by_young_runs = pace_between(signals, signals.young_runs, from, to, reason);
-    let (from, to) = bounds_of_all_runs(signals);
+    let bounds = RunBounds::of(signals.run_bytes, signals.favours_readers, trigger);
+    let (from, to) = (bounds.slowing, bounds.slowest);
     slower(by_young_runs, pace_between(signals, signals.runs, from, to, reason))
-}
-
-/// Numbers of runs between which writers are slowed. In a small family the compactions that keep
-/// them few are soon done. In a large one they take long, and writers that nothing holds go on
-/// until readers meet three times as many runs.
-fn bounds_of_all_runs(signals: &FamilySignals) -> (u64, u64) {
-    let mut bounds = (SLOWING_ALL_RUNS_PER_TRIGGER, SLOWEST_ALL_RUNS_PER_TRIGGER);
-    if signals.favours_readers {
-        for pair in READ_RUNS_PER_TRIGGER.windows(2) {
-            let [(small, slowing, slowest), (large, next_slowing, next_slowest)] = *pair else {
-                continue;
-            };
-            if signals.run_bytes > small {
-                let doublings = |bytes: u64| (bytes as f64 / small as f64).log2();
-                let way = (doublings(signals.run_bytes) / doublings(large)).min(1.0);
-                let between = |from: f64, to: f64| from + (to - from) * way;
-                bounds = (between(slowing, next_slowing), between(slowest, next_slowest));
-            }
-        }
-    }
-    let of_trigger = |runs: f64| (runs * signals.compaction_trigger as f64) as u64;
-    (of_trigger(bounds.0), of_trigger(bounds.1))
 }
 
 /// Free up to `from`, at the rate of flushes half way to `to`, and slowest from there on.

@@ -20,12 +20,11 @@ const LARGE_BYTES: u64 = 16 << 30;
 const LARGE_READ_BYTES: u64 = 1 << 30;
 
 /// A compaction from this size on has small runs joined first: it holds all its runs until its end,
-/// and what is flushed meanwhile comes on top of them.
-const LONG_MERGE_BYTES: u64 = 4 << 30;
+/// and what is flushed meanwhile comes on top of them. Threads that share the processors with
+/// readers and writers take half a minute for it.
+const LONG_MERGE_BYTES: u64 = 1 << 30;
 /// Runs are small when together they are at most this part of the compaction.
 const SMALL_PART: u64 = 16;
-/// Small runs are joined when they are so many.
-const LEAST_JOINED: usize = 5;
 
 impl PlanRules {
     /// The rules for runs that have so many bytes in all.
@@ -42,13 +41,13 @@ impl PlanRules {
 }
 
 /// As many of the newest `count` runs as are merged first, where a compaction of `bytes` is planned
-/// for all of them: those that are small for it, if they are many. A long compaction goes by steps,
-/// so its oldest input is not a flushed run.
-pub(super) fn small_first(runs: &[RunSummary], count: usize, bytes: u64) -> usize {
+/// for all of them: those that are small for it, if they are at least `least`. A long compaction
+/// goes by steps, so its oldest input is not a flushed run.
+pub(super) fn small_first(runs: &[RunSummary], count: usize, bytes: u64, least: usize) -> usize {
     let (mut count, mut bytes) = (count, bytes);
     while bytes >= LONG_MERGE_BYTES {
         let is_small = |first: &usize| bytes_of(runs, *first) <= bytes / SMALL_PART;
-        let Some(first) = (LEAST_JOINED..count).rfind(is_small) else {
+        let Some(first) = (least..count).rfind(is_small) else {
             return into_compacted(runs, count).unwrap_or(count);
         };
         count = first;

@@ -171,23 +171,17 @@ fn many_large_runs_slow_writers_as_well() {
     }
 }
 
+/// Compactions of a family of large values are as long as its keys are many.
 #[test]
-fn a_large_family_that_is_read_has_its_writers_slowed_by_fewer_runs() {
-    const GIB: u64 = 1 << 30;
-    let bounds = |gib, favours_readers| {
-        let run_bytes = gib * GIB;
-        bounds_of_all_runs(&FamilySignals { run_bytes, favours_readers, ..usual() })
-    };
-    assert_eq!(bounds(0, true), (32, 64));
-    assert_eq!(bounds(1, true), (22, 44));
-    assert_eq!([2, 10, 32].map(|gib| bounds(gib, true)), [(12, 24); 3]);
-    assert_eq!(bounds(64, true), (10, 21));
-    assert_eq!(bounds(256, true), (6, 16));
-    assert_eq!(bounds(10_000, true), (6, 16));
-    assert_eq!(bounds(10_000, false), (32, 64));
-    // Compactions of a family of large values are as long as its keys are many.
-    let values = FamilySignals { run_bytes: 10 * GIB, table_bytes: 1000 * GIB, ..usual() };
-    assert_eq!(bounds_of_all_runs(&FamilySignals { favours_readers: true, ..values }), (12, 24));
+fn bytes_of_tables_alone_make_a_family_large() {
+    let reason = StallReason::CompactionDebt;
+    let (run_bytes, table_bytes) = (10 << 30, 1000 << 30);
+    let values =
+        FamilySignals { run_bytes, table_bytes, settled_table_bytes: table_bytes, ..usual() };
+    let read = |runs| FamilySignals { favours_readers: true, frozen: 0, runs, ..values };
+    assert_eq!(family_pace(&read(12)), Pace::Free);
+    let halfway = Pace::Slow { bytes_per_second: 100 * MIB, reason };
+    assert_eq!(family_pace(&read(18)), halfway);
 }
 
 #[test]

@@ -128,6 +128,16 @@ fn restarts_keep_the_steps_that_are_done() {
     }
 }
 
+/// Compactions that share the processors with readers and writers are slow. Those of all runs held
+/// so many of them that what was flushed meanwhile reached the bound, and writers stood almost
+/// still until the end: 41 seconds.
+#[test]
+fn writers_go_on_while_slow_compactions_hold_many_runs() {
+    let report = simulate(&READ, &Load::SHARED, 10.0);
+    assert!(report.crawl < 10.0 && report.slowed < 0.45, "{report}");
+    assert!(report.most_runs <= 24, "{report}");
+}
+
 /// Large families are merged by fewer runs, and their writers make room for readers.
 #[test]
 fn a_large_family_that_is_read_has_few_runs() {

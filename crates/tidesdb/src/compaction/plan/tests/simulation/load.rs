@@ -45,6 +45,10 @@ pub(super) struct Load {
     pub snapshot_seconds: f64,
     /// The process begins anew this often, in seconds.
     pub restart_seconds: Option<f64>,
+    /// Bytes that one thread merges in a second.
+    pub merge_rate: f64,
+    /// Bytes that are flushed in a second.
+    pub flush_rate: f64,
 }
 
 impl Load {
@@ -59,6 +63,8 @@ impl Load {
             pause: None,
             snapshot_seconds: 0.0,
             restart_seconds: None,
+            merge_rate: 250e6,
+            flush_rate: 200e6,
         }
     }
 
@@ -78,6 +84,9 @@ impl Load {
         ]
     }
 
+    /// Readers and writers have most of the processors.
+    pub(super) const SHARED: Self =
+        Self { name: "shared", merge_rate: 60e6, flush_rate: 100e6, ..Self::UNIQUE };
     pub(super) const UNIQUE: Self = Self::of("unique", Keys::New, 0.0, 1.0);
     pub(super) const OVERWRITE: Self = Self::of("overwrite", Keys::Uniform, 1.0, 1.0);
     pub(super) const VALUES: Self = Self { name: "values", value_bytes: 4000.0, ..Self::OVERWRITE };

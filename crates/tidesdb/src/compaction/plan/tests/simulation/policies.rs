@@ -14,9 +14,6 @@ use crate::flow::{FamilySignals, Pace, family_pace};
 use crate::output::key_partitions::KeySpan;
 use crate::version::{are_bulk_deletions, collected_from};
 
-/// Flushes can be so many times as fast as the writers.
-const FLUSH_HEADROOM: f64 = 2.0;
-
 /// A merge of runs at some places, newest first, into the oldest of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
@@ -132,7 +129,7 @@ impl Policy for TidesDb {
             runs: world.runs.len() as u64,
             run_bytes: world.runs.iter().map(|run| run.bytes).sum(),
             favours_readers: self.favours_readers(world),
-            flush_bytes_per_second: (PUT_RATE * FLUSH_HEADROOM) as u64,
+            flush_bytes_per_second: world.load.flush_rate as u64,
             table_bytes: bytes,
             settled_table_bytes: settled,
             collected_table_bytes: allowed(collected_from(amplification)),

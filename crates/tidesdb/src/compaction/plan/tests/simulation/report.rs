@@ -14,6 +14,8 @@ use crate::version::TableFile;
 const LOOKS: f64 = 100.0;
 /// Keys for which the runs are counted at each look.
 const PROBES: usize = 128;
+/// Writers that put less than this part of what they could count as held back.
+const CRAWLING: f64 = 0.2;
 /// Bytes of a key.
 const KEY_BYTES: usize = 16;
 /// What is in memory of each file beside its record: path, counts, places in lists.
@@ -44,6 +46,8 @@ pub(super) struct Figures {
     /// Seconds in which writers wrote, and by how much of them they were slowed.
     pub writing: f64,
     pub waited: f64,
+    /// How long writers have put less than a fifth of what they could, in seconds.
+    crawling: f64,
     seen: Seen,
 }
 
@@ -58,6 +62,7 @@ struct Seen {
     peak: f64,
     largest_step: f64,
     longest_step: f64,
+    longest_crawl: f64,
     metadata: Metadata,
 }
 
@@ -77,6 +82,14 @@ impl Figures {
     pub(super) fn note_put(&mut self, bytes: f64) {
         self.put_bytes += bytes;
         self.put += self.entry_bytes;
+    }
+
+    /// Writers go at `rate` of what they could for so many seconds.
+    pub(super) fn note_rate(&mut self, rate: f64, seconds: f64) {
+        self.waited += seconds * (1.0 - rate);
+        self.writing += seconds;
+        self.crawling = if rate < CRAWLING { self.crawling + seconds } else { 0.0 };
+        self.seen.longest_crawl = self.seen.longest_crawl.max(self.crawling);
     }
 
     pub(super) fn note_step(&mut self, bytes: f64) {
@@ -145,6 +158,7 @@ impl Figures {
             step: seen.largest_step,
             step_seconds: seen.longest_step,
             slowed: self.waited / self.writing,
+            crawl: seen.longest_crawl,
             memory: seen.metadata.memory,
             manifest: seen.metadata.manifest,
             opening: seen.metadata.opening,
@@ -237,6 +251,8 @@ pub(super) struct Report {
     pub step_seconds: f64,
     /// By how much writers were slowed.
     pub slowed: f64,
+    /// Seconds on end in which they put less than a fifth of what they could.
+    pub crawl: f64,
     /// Bytes of metadata.
     pub memory: f64,
     pub manifest: f64,
@@ -246,8 +262,10 @@ pub(super) struct Report {
 
 impl Report {
     /// Bytes in GB, of metadata in MB, times in seconds, slowness of writers in per cent.
-    pub(super) const HEAD: &str =
-        concat!(" rewrite   get  scan most space    peak   step time slow", " memory manif. open");
+    pub(super) const HEAD: &str = concat!(
+        " rewrite   get  scan most space    peak   step time slow crawl",
+        " memory manif. open"
+    );
 }
 
 impl fmt::Display for Report {
@@ -260,6 +278,12 @@ impl fmt::Display for Report {
         let (peak, step) = (self.peak / 1e9, self.step / 1e9);
         write!(f, "{:>6.2}{peak:>8.1}{step:>7.1}{:>5.0}", self.space, self.step_seconds)?;
         let (memory, manifest) = (self.memory / 1e6, self.manifest / 1e6);
-        write!(f, "{:>5.1}{memory:>7.1}{manifest:>7.1}{:>5.2}", self.slowed * 100.0, self.opening)
+        write!(
+            f,
+            "{:>5.1}{:>6.1}{memory:>7.1}{manifest:>7.1}{:>5.2}",
+            self.slowed * 100.0,
+            self.crawl,
+            self.opening
+        )
     }
 }

@@ -9,8 +9,6 @@ use super::tables::Table;
 use super::world::World;
 use crate::compaction::steps::{StepSizes, StepTable, bytes_within, tables_over};
 
-/// Bytes that one thread merges in a second.
-const MERGE_RATE: f64 = 250e6;
 const THREADS: usize = 2;
 
 impl World {
@@ -59,7 +57,7 @@ impl World {
                 self.now += seconds;
                 return;
             };
-            let rate = MERGE_RATE * THREADS as f64 / busy as f64;
+            let rate = self.load.merge_rate * THREADS as f64 / busy as f64;
             let each = least.min(seconds * rate).max(1.0);
             self.merges.iter_mut().rev().take(THREADS).for_each(|merge| merge.step.left -= each);
             seconds -= each / rate;

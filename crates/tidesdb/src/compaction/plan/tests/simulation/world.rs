@@ -174,8 +174,7 @@ impl World {
             let rate = policy.rate(self).min(PUT_RATE);
             owed += rate * look;
             self.advance(look, policy);
-            self.figures.waited += look * (1.0 - rate / PUT_RATE);
-            self.figures.writing += look;
+            self.figures.note_rate(rate / PUT_RATE, look);
             while owed > 0.0 {
                 let Some(entry) = self.source.put(self.now) else { break };
                 let bytes = self.weights.of(&entry)
