@@ -9,8 +9,9 @@ use super::handle::{State, Transaction};
 use super::validation::Validation;
 use super::write_set::WriteSet;
 use super::written_keys::WrittenKeys;
+use crate::core::Core;
 use crate::telemetry::events::HeldEvents;
-use crate::write::{Unchecked, Visible, WriteOptions};
+use crate::write::{Visible, WriteBatch, WriteOptions};
 
 impl Transaction {
     /// At [`IsolationLevel::Serializable`], whether the commit conflicts as soon as another one has
@@ -94,7 +95,7 @@ impl Transaction {
     fn make_visible(&self, options: WriteOptions) -> Result<Option<Visible>> {
         match (&self.writes, self.moment()) {
             (Some(writes), None) if !writes.is_empty() => {
-                self.core().commit_batch(writes.batch(), &mut Unchecked, options).map(Some)
+                self.core().commit_batch(writes.batch(), options).map(Some)
             }
             (_, None) => Ok(None),
             (_, Some(snapshot)) => self.check_and_commit(snapshot, options),
@@ -118,7 +119,12 @@ impl Transaction {
             let mut check = WrittenKeys::new(core, batch, snapshot.sequence);
             check.look(core.storage.log.published())?;
             step("looked");
-            return core.commit_batch(batch, &mut check, options).map(Some);
+            let prepared = core.prepare(batch, options)?;
+            let place = prepared.take_place()?;
+            return match check.look_in_place(place.range().0) {
+                Ok(()) => prepared.commit_in(place).map(Some),
+                Err(conflict) => Err(prepared.call_off(place, conflict)),
+            };
         }
         let mut check = Validation::new(core, self.level, snapshot, batch, reads);
         check.reads_must_stand = self.reads_must_stand;
@@ -128,7 +134,7 @@ impl Transaction {
                     check.look_outside()?;
                     check.catch_up()?;
                     step("looked");
-                    let committed = core.commit_batch(batch, &mut check, options);
+                    let committed = commit_if_valid(core, batch, &mut check, options);
                     if !check.begin_again() {
                         break committed;
                     }
@@ -138,5 +144,21 @@ impl Transaction {
             }
             None => check.finish_reading().map(|()| None),
         }
+    }
+}
+
+/// The steps of a put, with the last look between taking the place and writing.
+fn commit_if_valid(
+    core: &Core,
+    batch: &WriteBatch,
+    check: &mut Validation<'_>,
+    options: WriteOptions,
+) -> Result<Visible> {
+    let prepared = core.prepare(batch, options)?;
+    check.lock_dependencies();
+    let place = prepared.take_place()?;
+    match check.look_in_place(place.range()) {
+        Ok(()) => prepared.commit_in(place),
+        Err(conflict) => Err(prepared.call_off(place, conflict)),
     }
 }

@@ -54,7 +54,7 @@ use crate::core::Core;
 use crate::family::FamilyState;
 use crate::ssi::{Candidate, Danger, Overwritten};
 use crate::wal::ANY_KEY;
-use crate::write::{CommitCheck, WriteBatch};
+use crate::write::WriteBatch;
 
 /// The checks of a commit that has read, or only read.
 // More than a dozen fields: the state of one commit from its first look to its judgement.
@@ -77,24 +77,6 @@ pub(super) struct Validation<'t> {
     /// The second look would have taken too long, and the place was given back.
     too_much: bool,
     tries: u32,
-}
-
-impl CommitCheck for Validation<'_> {
-    fn before_reserving(&mut self) {
-        if self.level == IsolationLevel::Serializable {
-            self.dependencies = Some(Remembered::lock(self.core));
-        }
-    }
-
-    fn check(&mut self, start: u64, end: SequenceNumber) -> Result<()> {
-        let looked = self.written.as_ref().map_or(u64::MAX, WrittenKeys::through);
-        if start > looked.min(self.overwritten.through) {
-            self.wait_for_conflicting(start);
-        }
-        self.in_place = true;
-        self.look(start)?;
-        self.judge(Some(end))
-    }
 }
 
 impl<'t> Validation<'t> {
@@ -156,6 +138,25 @@ impl<'t> Validation<'t> {
         looked
     }
 
+    /// Takes the lock of the dependencies, if the level has any: before the commit takes its place.
+    pub(super) fn lock_dependencies(&mut self) {
+        if self.level == IsolationLevel::Serializable {
+            self.dependencies = Some(Remembered::lock(self.core));
+        }
+    }
+
+    /// The last look, of a commit that has this place in the log: what ends at or before `start`
+    /// precedes the commit, everything else follows it. `end` is its sequence number.
+    pub(super) fn look_in_place(&mut self, (start, end): (u64, SequenceNumber)) -> Result<()> {
+        let looked = self.written.as_ref().map_or(u64::MAX, WrittenKeys::through);
+        if start > looked.min(self.overwritten.through) {
+            self.wait_for_conflicting(start);
+        }
+        self.in_place = true;
+        self.look(start)?;
+        self.judge(Some(end))
+    }
+
     /// Whether the commit failed only because its second look would have taken too long.
     pub(super) fn begin_again(&mut self) -> bool {
         self.tries += 1;
@@ -182,7 +183,7 @@ impl<'t> Validation<'t> {
         looked?;
         if self.level == IsolationLevel::Serializable {
             self.overwritten.commits.sort();
-            self.before_reserving();
+            self.lock_dependencies();
             // Its reads are recorded already.
             drop(reads);
             self.judge(None)?;

@@ -11,7 +11,7 @@ use super::views::Views;
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::wal::{ANY_KEY, Wal};
-use crate::write::{CommitCheck, WriteBatch};
+use crate::write::WriteBatch;
 
 /// First committer wins: no other commit may have changed a written key.
 pub(super) struct WrittenKeys<'t> {
@@ -19,20 +19,6 @@ pub(super) struct WrittenKeys<'t> {
     batch: &'t WriteBatch,
     /// Changes up to here were looked for.
     through: SequenceNumber,
-}
-
-impl CommitCheck for WrittenKeys<'_> {
-    #[inline]
-    fn before_reserving(&mut self) {}
-
-    #[inline]
-    fn check(&mut self, start: u64, _end: SequenceNumber) -> Result<()> {
-        if start > self.through {
-            wait_for_conflicting(&self.core.storage.log, start, self.batch.signature);
-            self.look(start)?;
-        }
-        Ok(())
-    }
 }
 
 impl<'t> WrittenKeys<'t> {
@@ -53,6 +39,17 @@ impl<'t> WrittenKeys<'t> {
     /// What the written keys are known by, see [`crate::wal::signature_of`].
     pub(super) const fn signature(&self) -> u64 {
         self.batch.signature
+    }
+
+    /// The last look, of a commit whose place in the log begins at `start`: what ends at or before
+    /// that precedes the commit, everything else follows it.
+    #[inline]
+    pub(super) fn look_in_place(&mut self, start: u64) -> Result<()> {
+        if start > self.through {
+            wait_for_conflicting(&self.core.storage.log, start, self.batch.signature);
+            self.look(start)?;
+        }
+        Ok(())
     }
 
     /// Looks at what was published since the last look, up to `through`.
