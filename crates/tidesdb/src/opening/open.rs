@@ -26,12 +26,11 @@ use super::unreplayed_log::{self, UnreplayedLog};
 use super::workers::Workers;
 use crate::background::BACKGROUND;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
-use crate::core::{
-    Core, Environment, Families, FileWork, Health, Isolation, Owner, ShutDown, Storage,
-};
+use crate::core::{Core, Environment, Families, FileWork, Health, Owner, ShutDown, Storage};
 use crate::family::{DatabaseId, FamilyState, SharedOptions};
 use crate::flow::DatabaseFlow;
 use crate::flow::disk::{self, DiskSpace};
+use crate::isolation::Isolation;
 use crate::memory::{BufferPool, Memory, MemoryBudget};
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::events::Events;

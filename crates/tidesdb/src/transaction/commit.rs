@@ -5,10 +5,9 @@ use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::steps::step;
 
+use super::conflicts::{Validation, WriteConflicts};
 use super::handle::{State, Transaction};
-use super::validation::Validation;
 use super::write_set::WriteSet;
-use super::written_keys::WrittenKeys;
 use crate::core::Core;
 use crate::telemetry::events::HeldEvents;
 use crate::write::{Visible, WriteBatch, WriteOptions};
@@ -116,7 +115,7 @@ impl Transaction {
             && self.level.checks_writes()
             && reads.as_ref().is_none_or(|reads| reads.is_empty())
         {
-            let mut check = WrittenKeys::new(core, batch, snapshot.sequence);
+            let mut check = WriteConflicts::new(core, batch, snapshot.sequence);
             check.look(core.storage.log.published())?;
             step("looked");
             let prepared = core.prepare(batch, options)?;

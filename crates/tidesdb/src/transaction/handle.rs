@@ -10,13 +10,12 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::snapshot_registry::{Moment, Registration};
 use tidesdb_lockfree::sync::lock;
 
-use super::IsolationLevel;
-use super::read_set::ReadSet;
-use super::scan_reads::ScanReads;
+use super::read_set::{ReadSet, ScanReads};
 use super::write_set::WriteSet;
 use crate::core::{Core, OwnerShare};
 use crate::family::FamilyState;
 use crate::handles::{Family, Snapshot};
+use crate::isolation::IsolationLevel;
 use crate::iterator::{KeyRange, OfTransaction, Scan, ScanOptions};
 use crate::memory::Holder;
 use crate::write::batch::expiry_after;

@@ -7,10 +7,11 @@ use tidesdb_base::error::Result;
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
 
+use super::Transaction;
 use super::handle::State;
-use super::{IsolationLevel, Transaction};
 use crate::family::FamilyState;
 use crate::handles::{Family, Snapshot};
+use crate::isolation::IsolationLevel;
 use crate::read::{Collect, PinnedValue, Pins, copied};
 
 impl Transaction {

@@ -14,9 +14,10 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
 
-use super::{IsolationLevel, Transaction};
+use super::Transaction;
 use crate::db::{Components, Db};
 use crate::handles::Family;
+use crate::isolation::IsolationLevel;
 use crate::iterator::ScanOptions;
 use crate::write::WriteBatch;
 

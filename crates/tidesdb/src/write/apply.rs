@@ -1,6 +1,5 @@
 //! Step 5 of a put: its operations go into the active memtables of their families.
 
-
 use tidesdb_base::codec::Malformed;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};

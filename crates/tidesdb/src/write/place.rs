@@ -27,7 +27,8 @@ impl Core {
     /// # Errors
     /// As [`crate::wal::Wal::reserve`]; [`Error::Io`] while a failed change of one of the families
     /// is in doubt.
-    #[inline]
+    // Always inlined, as what follows: a place is seven words, which would be copied.
+    #[inline(always)]
     pub(super) fn take_place(
         &self,
         payload: &[u8],
@@ -35,11 +36,18 @@ impl Core {
         signature: u64,
     ) -> Result<Reservation<'_>> {
         let reserved = self.storage.log.reserve(payload.len(), signature);
-        let place = reserved.inspect_err(|_| self.repair_log_later())?;
-        step("place taken");
-        match self.refuse_doubt(families) {
-            Ok(()) => Ok(place),
-            Err(refused) => Err(self.call_off(place, payload, refused)),
+        match reserved {
+            Ok(place) => {
+                step("place taken");
+                if let Err(refused) = self.refuse_doubt(families) {
+                    return Err(self.call_off(place, payload, refused));
+                }
+                Ok(place)
+            }
+            Err(stopped) => {
+                self.repair_log_later();
+                Err(stopped)
+            }
         }
     }
 
@@ -56,7 +64,7 @@ impl Core {
     ///
     /// # Errors
     /// What stopped the log, which may be what `apply` returned; the place is a hole then.
-    #[inline]
+    #[inline(always)]
     pub(super) fn commit_in(
         &self,
         place: Reservation<'_>,
@@ -78,7 +86,7 @@ impl Core {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn log_and_apply(
     mut place: Reservation<'_>,
     payload: &[u8],

@@ -54,11 +54,32 @@ impl Core {
         };
         Ok(Prepared { core: self, batch, direct })
     }
+
+    /// Steps 4 to 6 for a batch whose operations, encoded, are `payload`.
+    #[inline]
+    fn commit_batch_in(
+        &self,
+        place: Reservation<'_>,
+        batch: &WriteBatch,
+        payload: &[u8],
+    ) -> Result<Visible> {
+        let apply = |sequence| apply_batch(batch, payload, sequence);
+        let visible = self.commit_in(place, payload, apply)?;
+        match &*batch.families {
+            [family] => {
+                let (bytes, operations) = (batch.user_bytes, batch.count as u64);
+                let log_bytes = record_bytes(payload.len()) as u64;
+                family.counters.hot.add_commit(bytes, operations, log_bytes);
+            }
+            _ => count_by_family(batch, payload),
+        }
+        Ok(visible)
+    }
 }
 
 impl<'a> Prepared<'a> {
     /// The operations, encoded, with pointers to the large values.
-    #[inline]
+    #[inline(always)]
     fn payload(&self) -> &[u8] {
         self.direct.as_ref().map_or(&self.batch.record, |direct| direct.operations())
     }
@@ -67,7 +88,7 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// The failure that stopped the log; [`Error::Io`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_place(&self) -> Result<Reservation<'a>> {
         let Self { core, batch, .. } = *self;
         core.take_place(self.payload(), &batch.families, batch.signature)
@@ -83,25 +104,17 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// What stopped the log.
-    #[inline]
-    pub(crate) fn commit_in(mut self, place: Reservation<'_>) -> Result<Visible> {
-        if let Some(direct) = &mut self.direct {
-            direct.may_be_logged();
-        }
-        let (batch, payload) = (self.batch, self.payload());
-        let apply = |sequence| apply_batch(batch, payload, sequence);
-        let visible = self.core.commit_in(place, payload, apply)?;
-        match &*batch.families {
-            [family] => {
-                let (bytes, operations) = (batch.user_bytes, batch.count as u64);
-                let log_bytes = record_bytes(payload.len()) as u64;
-                family.counters.hot.add_commit(bytes, operations, log_bytes);
-            }
-            _ => count_by_family(batch, payload),
-        }
-        if let Some(direct) = &mut self.direct {
+    #[inline(always)]
+    pub(crate) fn commit_in(self, place: Reservation<'_>) -> Result<Visible> {
+        let Self { core, batch, direct } = self;
+        let Some(mut direct) = direct else {
+            return core.commit_batch_in(place, batch, &batch.record);
+        };
+        direct.may_be_logged();
+        let committed = core.commit_batch_in(place, batch, direct.operations());
+        if committed.is_ok() {
             direct.keep();
         }
-        Ok(visible)
+        committed
     }
 }

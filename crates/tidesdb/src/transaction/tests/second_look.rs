@@ -1,7 +1,7 @@
 //! Many reads, and what comes in while a serializable commit looks at them.
 
 use super::*;
-use crate::transaction::second_look::MOST_KEYS;
+use crate::transaction::conflicts::MOST_KEYS;
 
 const KEYS: u64 = 5_000;
 

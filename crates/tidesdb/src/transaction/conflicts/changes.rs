@@ -16,13 +16,13 @@ use tidesdb_files::sstable::{Readahead, TableIterator};
 use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::stripe::ThisThread;
 
-use super::read_set::{ReadRange, ReadSet};
 use super::views::Views;
 use crate::cache::{BlockCache, CachedBlocks, TalliedBlocks};
 use crate::family::dead_ranges::KnownRanges;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
 use crate::telemetry::counters::ReadTally;
+use crate::transaction::read_set::{ReadRange, ReadSet};
 use crate::version::TableFile;
 
 use std::sync::Arc;

@@ -5,20 +5,23 @@ use std::sync::{Arc, Mutex};
 
 use tidesdb_lockfree::sync::lock;
 
-use super::read_set::{RangeEnd, ReadRange, ReadSet};
+use super::{RangeEnd, ReadRange, ReadSet};
 use crate::family::FamilyState;
 use crate::iterator::RangesRead;
 
 /// A scan's place in the read set.
 #[derive(Debug)]
-pub(super) struct ScanReads {
+pub(in crate::transaction) struct ScanReads {
     reads: Arc<Mutex<ReadSet>>,
     family: u32,
     place: usize,
 }
 
 impl ScanReads {
-    pub(super) fn new(reads: &Arc<Mutex<ReadSet>>, family: &Arc<FamilyState>) -> Self {
+    pub(in crate::transaction) fn new(
+        reads: &Arc<Mutex<ReadSet>>,
+        family: &Arc<FamilyState>,
+    ) -> Self {
         let place = lock(reads).open_scan(family);
         Self { reads: Arc::clone(reads), family: family.id, place }
     }

@@ -12,13 +12,13 @@ use tidesdb_files::wal::BatchReader;
 use tidesdb_lockfree::snapshot_registry::Moment;
 
 use super::changes::Window;
-use super::range_index::RangeIndex;
-use super::read_set::ReadSet;
 use crate::family::dead_ranges::{KnownRanges, Reader};
+use crate::transaction::read_set::RangeIndex;
+use crate::transaction::read_set::ReadSet;
 use crate::wal::Wal;
 
 /// Keys that are looked at while others wait, some hundred microseconds.
-pub(super) const MOST_KEYS: u64 = 1000;
+pub(in crate::transaction) const MOST_KEYS: u64 = 1000;
 
 /// Bytes of log that are read back while others wait.
 pub(super) const MOST_WAITED_FOR_BYTES: u64 = 128 << 10;

@@ -2,14 +2,14 @@
 
 use tidesdb_base::key_ranges::ends_behind;
 
-use super::read_set::{ReadRange, ReadSet};
+use super::{ReadRange, ReadSet};
 
 /// Ranges of a read set in the order of families and keys; none overlaps another.
 #[derive(Debug, Default)]
-pub(super) struct RangeIndex(Vec<ReadRange>);
+pub(in crate::transaction) struct RangeIndex(Vec<ReadRange>);
 
 impl RangeIndex {
-    pub(super) fn of(reads: &ReadSet) -> Self {
+    pub(in crate::transaction) fn of(reads: &ReadSet) -> Self {
         Self::over(reads.ranges().cloned().collect())
     }
 
@@ -27,13 +27,18 @@ impl RangeIndex {
     }
 
     /// Whether a key is in one of the ranges.
-    pub(super) fn holds(&self, family: u32, key: &[u8]) -> bool {
+    pub(in crate::transaction) fn holds(&self, family: u32, key: &[u8]) -> bool {
         let before = self.begun(family, key).checked_sub(1).and_then(|at| self.0.get(at));
         before.is_some_and(|range| range.family == family && range.end.admits(key))
     }
 
     /// The start of a range that `[start, end)` meets; an empty end stands for no end.
-    pub(super) fn met(&self, family: u32, start: &[u8], end: &[u8]) -> Option<&[u8]> {
+    pub(in crate::transaction) fn met(
+        &self,
+        family: u32,
+        start: &[u8],
+        end: &[u8],
+    ) -> Option<&[u8]> {
         let begun = self.begun(family, start);
         let meets = |range: &&ReadRange| {
             range.family == family && ends_behind(end, &range.start) && range.end.admits(start)
@@ -49,7 +54,7 @@ mod tests {
 
     use tidesdb_sim::rng::SplitMix64;
 
-    use super::super::read_set::RangeEnd;
+    use super::super::RangeEnd;
     use super::*;
 
     /// Against a look at each of the ranges.

@@ -6,40 +6,40 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 
 use super::changes::{Window, changes_of_reads};
-use super::read_set::ReadSet;
-use super::second_look::{Bounds, logged_changes};
+use super::logged_changes::{Bounds, logged_changes};
 use super::validation::Validation;
 use crate::family::FamilyState;
+use crate::transaction::read_set::ReadSet;
 
 const CHANGED: &str = "another commit has changed a key that it has read";
 
 impl Validation<'_> {
     /// Repeatable read: no other commit may have changed a key that was read and found.
     pub(super) fn look_at_reads(&mut self, reads: &ReadSet, through: SequenceNumber) -> Result<()> {
-        let window = Window { since: self.overwritten.through, through };
+        let window = Window { since: self.read_conflicts.through, through };
         if window.is_empty() {
             return Ok(());
         }
-        self.overwritten.looked_at = 0;
+        self.read_conflicts.looked_at = 0;
         let bounds = if self.in_place { Bounds::WAITED_FOR } else { Bounds::ALONE };
         // What a long look has seen need not be looked at once more.
         let logged_first =
-            self.overwritten.through > self.snapshot.sequence && self.overwritten.is_wide;
+            self.read_conflicts.through > self.snapshot.sequence && self.read_conflicts.is_wide;
         let looked = (logged_first && self.look_at_logged(reads, window, bounds)?)
             || self.look_at_versions(reads, window, bounds)?
             || (!logged_first && self.look_at_logged(reads, window, bounds)?);
         #[cfg(test)]
         if self.in_place {
-            super::tests::steps::note_waited_for(self.overwritten.looked_at);
+            crate::transaction::tests::steps::note_waited_for(self.read_conflicts.looked_at);
         }
         if looked {
-            self.overwritten.through = through;
+            self.read_conflicts.through = through;
             return Ok(());
         }
         let reason = self.give_place_back()?;
         // ORDERING: a statistic.
         self.core.telemetry.counters.transaction_conflicts.fetch_add(1, Ordering::Relaxed);
-        let (family, key) = self.overwritten.some_place(reads).unwrap_or_default();
+        let (family, key) = self.read_conflicts.some_place(reads).unwrap_or_default();
         Err(Error::Conflict { family, key, reason })
     }
 
@@ -59,7 +59,7 @@ impl Validation<'_> {
                 Err(self.conflict(read.family, read.key, CHANGED))
             }
         });
-        self.overwritten.note_looked_at(reads, bounds.keys - budget);
+        self.read_conflicts.note_looked_at(reads, bounds.keys - budget);
         looked
     }
 
@@ -71,7 +71,7 @@ impl Validation<'_> {
             // Commits in front that have to do with none of its keys may not be complete yet.
             log.wait_published(window.through);
         }
-        let ranges = self.overwritten.ranges_of(reads);
+        let ranges = self.read_conflicts.ranges_of(reads);
         let of = (reads, ranges);
         let mut changes = Vec::new();
         let whole = logged_changes(log, of, (window, bounds), self.snapshot, |change| {
@@ -93,7 +93,7 @@ impl Validation<'_> {
             budget = left;
             self.check_was_absent(state, &key)?;
         }
-        self.overwritten.looked_at = self.overwritten.looked_at.max(bounds.keys - budget);
+        self.read_conflicts.looked_at = self.read_conflicts.looked_at.max(bounds.keys - budget);
         Ok(true)
     }
 

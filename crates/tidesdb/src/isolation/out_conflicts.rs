@@ -1,12 +1,13 @@
-//! What a committing transaction has read that others have overwritten since.
+//! The outgoing conflicts of a committing transaction: commits that have overwritten what it read
+//! (rw-antidependencies).
 
 /// Commits that one transaction's reads were overwritten by and that are kept apart, half a MiB of
 /// them; a power of two, as the list grows.
 pub(super) const MOST_OVERWRITERS: usize = 64 << 10;
 
-/// What a committing transaction has read that others have overwritten since.
+/// Commits that have overwritten what a committing transaction has read.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Overwritten {
+pub(crate) struct OutConflicts {
     /// Sequence numbers of the commits that did.
     pub(super) commits: Vec<u64>,
     /// The oldest of all.
@@ -18,7 +19,7 @@ pub(crate) struct Overwritten {
     pub(super) is_sorted: bool,
 }
 
-impl Overwritten {
+impl OutConflicts {
     /// Prepares a long list for being judged.
     pub(crate) fn sort(&mut self) {
         self.commits.sort_unstable();

@@ -1,38 +1,4 @@
-//! Committing a transaction: what is checked, and when.
-//!
-//! A commit is checked twice. First before it takes its place in the log, against everything
-//! published by then; most conflicts end here and cost other threads nothing. Then, with its place
-//! taken, against what came in between: it waits until every commit in front of it is complete
-//! that may touch the same keys, which none of those does for one behind itself, and looks at
-//! versions that are newer than the first look and older than itself. Between two such commits no
-//! third can slip in, so the first committer wins whatever the others are: transactions, batches
-//! or single puts. A conflict found at the second look leaves a void record.
-//!
-//! Serializable commits that have read take the lock of the dependencies before they take their
-//! place and give it back before they write: they are judged one at a time, in the order of their
-//! sequence numbers. One that only wrote can only be the last of a dangerous row, like a plain
-//! write, which others find in the data: it is checked as at snapshot.
-//!
-//! A commit that wrote nothing has no place in the log and looks once. It registers a snapshot for
-//! the moment of its look, and so does a serializable commit for its first one: the views of its
-//! families are loaded one after the other, and without the snapshot a flush in between could drop
-//! the change that it looks for, because a newer one hides it. A serializable one that wrote
-//! nothing first has its reads recorded (`recording`). A transaction that is judged later meets
-//! them; one that was judged before is visible at the moment of the look.
-//!
-//! | level | wrote | looks at | when | lock of the dependencies |
-//! |---|---|---|---|---|
-//! | repeatable read | yes | what it read | before its place, and in it | - |
-//! | repeatable read | no | what it read | once | - |
-//! | snapshot | yes | what it wrote | before its place, and in it | - |
-//! | serializable, nothing read | yes | what it wrote | before its place, and in it | - |
-//! | serializable | yes | what it wrote and read | before its place, in it | second look, judgement |
-//! | serializable | no | what it read | once | recording in parts, judgement |
-//!
-//! A serializable transaction may ask for its reads to stand: it conflicts, whether or not it would
-//! be judged dangerous, as soon as a look finds that others have changed something that it read.
-//!
-//! Other commits are not checked.
+//! The checks of a commit that has read, from its first look to its judgement.
 
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -43,33 +9,32 @@ use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::steps::step;
 
-use super::IsolationLevel;
 use super::changes::Window;
-use super::overwritten_reads::OverwrittenReads;
-use super::read_set::ReadSet;
-use super::recording::{Remembered, is_long, record_at_once, record_in_parts};
-use super::second_look::{Bounds, MOST_TRIES, MOST_WAITED_FOR_BYTES};
-use super::written_keys::{WrittenKeys, conflict, named, wait_for_conflicting};
+use super::logged_changes::{Bounds, MOST_TRIES, MOST_WAITED_FOR_BYTES};
+use super::read_conflicts::ReadConflicts;
+use super::recording::{LockedDependencies, is_long, record_at_once, record_in_parts};
+use super::write_conflicts::{WriteConflicts, conflict, named, wait_for_conflicting};
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::ssi::{Candidate, Danger, Overwritten};
+use crate::isolation::{Candidate, DangerousStructure, IsolationLevel, OutConflicts};
+use crate::transaction::read_set::ReadSet;
 use crate::wal::ANY_KEY;
 use crate::write::WriteBatch;
 
 /// The checks of a commit that has read, or only read.
 // More than a dozen fields: the state of one commit from its first look to its judgement.
-pub(super) struct Validation<'t> {
+pub(in crate::transaction) struct Validation<'t> {
     pub(super) core: &'t Core,
     level: IsolationLevel,
     pub(super) snapshot: Moment,
     batch: Option<&'t WriteBatch>,
     /// At the levels that mind.
-    written: Option<WrittenKeys<'t>>,
+    write_conflicts: Option<WriteConflicts<'t>>,
     reads: Option<MutexGuard<'t, ReadSet>>,
-    pub(super) overwritten: OverwrittenReads,
+    pub(super) read_conflicts: ReadConflicts,
     /// Serializable: what was read and then overwritten is a conflict by itself.
-    pub(super) reads_must_stand: bool,
-    dependencies: Option<Remembered<'t>>,
+    pub(in crate::transaction) reads_must_stand: bool,
+    dependencies: Option<LockedDependencies<'t>>,
     /// The limit of reads that are to be recorded after the commit.
     recording: Option<SequenceNumber>,
     /// Others wait for the place that the commit has in the log.
@@ -80,7 +45,7 @@ pub(super) struct Validation<'t> {
 }
 
 impl<'t> Validation<'t> {
-    pub(super) fn new(
+    pub(in crate::transaction) fn new(
         core: &'t Core,
         level: IsolationLevel,
         snapshot: Moment,
@@ -93,9 +58,10 @@ impl<'t> Validation<'t> {
             level,
             snapshot,
             batch,
-            written: checked.map(|batch| WrittenKeys::new(core, batch, snapshot.sequence)),
+            write_conflicts: checked
+                .map(|batch| WriteConflicts::new(core, batch, snapshot.sequence)),
             reads,
-            overwritten: OverwrittenReads::after(snapshot.sequence),
+            read_conflicts: ReadConflicts::after(snapshot.sequence),
             reads_must_stand: false,
             dependencies: None,
             recording: None,
@@ -106,13 +72,13 @@ impl<'t> Validation<'t> {
     }
 
     /// Looks at what came in during a long look, as long as that is much.
-    pub(super) fn catch_up(&mut self) -> Result<()> {
+    pub(in crate::transaction) fn catch_up(&mut self) -> Result<()> {
         for _ in 0..MOST_TRIES {
-            if !self.overwritten.is_wide {
+            if !self.read_conflicts.is_wide {
                 break;
             }
             let published = self.core.storage.log.published();
-            let since = self.overwritten.through.max(self.snapshot.sequence);
+            let since = self.read_conflicts.through.max(self.snapshot.sequence);
             if published.saturating_sub(since) <= MOST_WAITED_FOR_BYTES / 4 {
                 break;
             }
@@ -127,7 +93,7 @@ impl<'t> Validation<'t> {
     /// drop a change that the look has still to meet, because a newer one hides it. The second look
     /// would meet that one, unless a scan in between has found the key dead and remembers its
     /// range. And at serializable the age of the oldest change decides (I-289).
-    pub(super) fn look_outside(&mut self) -> Result<()> {
+    pub(in crate::transaction) fn look_outside(&mut self) -> Result<()> {
         if !self.level.tracks_reads() {
             return self.look(self.core.storage.log.published());
         }
@@ -139,17 +105,20 @@ impl<'t> Validation<'t> {
     }
 
     /// Takes the lock of the dependencies, if the level has any: before the commit takes its place.
-    pub(super) fn lock_dependencies(&mut self) {
+    pub(in crate::transaction) fn lock_dependencies(&mut self) {
         if self.level == IsolationLevel::Serializable {
-            self.dependencies = Some(Remembered::lock(self.core));
+            self.dependencies = Some(LockedDependencies::lock(self.core));
         }
     }
 
     /// The last look, of a commit that has this place in the log: what ends at or before `start`
     /// precedes the commit, everything else follows it. `end` is its sequence number.
-    pub(super) fn look_in_place(&mut self, (start, end): (u64, SequenceNumber)) -> Result<()> {
-        let looked = self.written.as_ref().map_or(u64::MAX, WrittenKeys::through);
-        if start > looked.min(self.overwritten.through) {
+    pub(in crate::transaction) fn look_in_place(
+        &mut self,
+        (start, end): (u64, SequenceNumber),
+    ) -> Result<()> {
+        let looked = self.write_conflicts.as_ref().map_or(u64::MAX, WriteConflicts::through);
+        if start > looked.min(self.read_conflicts.through) {
             self.wait_for_conflicting(start);
         }
         self.in_place = true;
@@ -158,14 +127,14 @@ impl<'t> Validation<'t> {
     }
 
     /// Whether the commit failed only because its second look would have taken too long.
-    pub(super) fn begin_again(&mut self) -> bool {
+    pub(in crate::transaction) fn begin_again(&mut self) -> bool {
         self.tries += 1;
         self.in_place = false;
         std::mem::take(&mut self.too_much)
     }
 
     /// The commit of a transaction that wrote nothing.
-    pub(super) fn finish_reading(mut self) -> Result<()> {
+    pub(in crate::transaction) fn finish_reading(mut self) -> Result<()> {
         let Some(reads) = self.reads.take() else { return Ok(()) };
         if self.level == IsolationLevel::Serializable {
             self.record_reads_in_parts(&reads);
@@ -176,13 +145,13 @@ impl<'t> Validation<'t> {
         }
         let moment = self.core.register_snapshot();
         let looked = match self.level {
-            IsolationLevel::Serializable => self.note_overwritten(&reads, moment.sequence),
+            IsolationLevel::Serializable => self.note_read_conflicts(&reads, moment.sequence),
             _ => self.look_at_reads(&reads, moment.sequence),
         };
         self.core.release_snapshot(moment);
         looked?;
         if self.level == IsolationLevel::Serializable {
-            self.overwritten.commits.sort();
+            self.read_conflicts.commits.sort();
             self.lock_dependencies();
             // Its reads are recorded already.
             drop(reads);
@@ -197,7 +166,7 @@ impl<'t> Validation<'t> {
         let candidate = Candidate {
             snapshot: self.snapshot.sequence,
             commit: None,
-            overwritten: &Overwritten::default(),
+            conflicts: &OutConflicts::default(),
         };
         let limit = self.dependencies().record(candidate);
         if let Some(limit) = limit {
@@ -206,15 +175,15 @@ impl<'t> Validation<'t> {
     }
 
     /// Records what a commit has read that was too much to be recorded when it was judged.
-    pub(super) fn finish_recording(&mut self) {
+    pub(in crate::transaction) fn finish_recording(&mut self) {
         let (Some(limit), Some(reads)) = (self.recording.take(), &self.reads) else { return };
         record_in_parts(self.core, reads, limit);
         self.dependencies().end_recording(limit);
     }
 
     /// The dependencies, with the memory that they may take now.
-    fn dependencies(&self) -> Remembered<'t> {
-        Remembered::lock(self.core)
+    fn dependencies(&self) -> LockedDependencies<'t> {
+        LockedDependencies::lock(self.core)
     }
 
     /// Waits for the commits in front of `start` that may have changed what is looked at. Until
@@ -223,20 +192,20 @@ impl<'t> Validation<'t> {
         let signature = match (self.level, &self.reads) {
             (IsolationLevel::Serializable, _) => ANY_KEY,
             (IsolationLevel::RepeatableRead, Some(reads)) => reads.signature(),
-            _ => self.written.as_ref().map_or(0, WrittenKeys::signature),
+            _ => self.write_conflicts.as_ref().map_or(0, WriteConflicts::signature),
         };
         wait_for_conflicting(&self.core.storage.log, start, signature);
     }
 
     /// Looks at what was published since the last look, up to `through`.
     pub(super) fn look(&mut self, through: SequenceNumber) -> Result<()> {
-        if let Some(written) = &mut self.written {
-            written.look(through)?;
+        if let Some(conflicts) = &mut self.write_conflicts {
+            conflicts.look(through)?;
         }
         let Some(reads) = self.reads.take() else { return Ok(()) };
         let looked = match self.level {
             IsolationLevel::RepeatableRead => self.look_at_reads(&reads, through),
-            IsolationLevel::Serializable => self.note_overwritten(&reads, through),
+            IsolationLevel::Serializable => self.note_read_conflicts(&reads, through),
             _ => Ok(()),
         };
         self.reads = Some(reads);
@@ -258,8 +227,8 @@ impl<'t> Validation<'t> {
     }
 
     /// Serializable: notes who has changed what was read.
-    fn note_overwritten(&mut self, reads: &ReadSet, through: SequenceNumber) -> Result<()> {
-        let window = Window { since: self.overwritten.through, through };
+    fn note_read_conflicts(&mut self, reads: &ReadSet, through: SequenceNumber) -> Result<()> {
+        let window = Window { since: self.read_conflicts.through, through };
         let alone = match &self.dependencies {
             Some(dependencies) => dependencies.is_alone(),
             None => lock(&self.core.isolation.dependencies).is_alone(),
@@ -273,39 +242,39 @@ impl<'t> Validation<'t> {
         let bounds = if held { Bounds::WAITED_FOR } else { Bounds::ALONE };
         // What a long look has seen need not be looked at once more.
         let logged_first =
-            self.overwritten.through > self.snapshot.sequence && self.overwritten.is_wide;
+            self.read_conflicts.through > self.snapshot.sequence && self.read_conflicts.is_wide;
         let (storage, of) = (&self.core.storage, (reads, self.snapshot));
         let (log, blocks, within) = (&storage.log, &storage.files.blocks, (window, bounds));
-        let overwritten = &mut self.overwritten;
+        let overwritten = &mut self.read_conflicts;
         let noted = (logged_first && overwritten.note_logged(log, of, within))
             || overwritten.note_versions(blocks, of, within)?
             || (held && !logged_first && overwritten.note_logged(log, of, within));
         #[cfg(test)]
         if held {
-            super::tests::steps::note_waited_for(overwritten.looked_at);
+            crate::transaction::tests::steps::note_waited_for(overwritten.looked_at);
         }
-        if self.reads_must_stand && !self.overwritten.commits.is_empty() {
+        if self.reads_must_stand && !self.read_conflicts.commits.is_empty() {
             self.dependencies = None;
             let reason = "another commit has changed what it has read";
-            return Err(self.serialization_conflict_at(self.overwritten.first.clone(), reason));
+            return Err(self.serialization_conflict_at(self.read_conflicts.first.clone(), reason));
         }
         if noted {
-            self.overwritten.through = through;
+            self.read_conflicts.through = through;
             return Ok(());
         }
         let reason = self.give_place_back()?;
-        Err(self.serialization_conflict_at(self.overwritten.some_place(reads), reason))
+        Err(self.serialization_conflict_at(self.read_conflicts.some_place(reads), reason))
     }
 
     /// Serializable: refuses a commit that could close a cycle, and records others.
     fn judge(&mut self, commit: Option<SequenceNumber>) -> Result<()> {
         step("to be judged");
         let Some(mut dependencies) = self.dependencies.take() else { return Ok(()) };
-        let (snapshot, overwritten) = (self.snapshot.sequence, &self.overwritten.commits);
-        let candidate = Candidate { snapshot, commit, overwritten };
+        let (snapshot, conflicts) = (self.snapshot.sequence, &self.read_conflicts.commits);
+        let candidate = Candidate { snapshot, commit, conflicts };
         let operations = self.batch.into_iter().flat_map(WriteBatch::operations);
         let written = operations.map(|operation| (operation.family, operation.key));
-        if let Some(danger) = dependencies.danger(candidate, written) {
+        if let Some(danger) = dependencies.dangerous_structure(candidate, written) {
             drop(dependencies);
             return Err(self.serialization_conflict(danger));
         }
@@ -327,14 +296,14 @@ impl<'t> Validation<'t> {
     }
 
     #[cold]
-    fn serialization_conflict(&self, danger: Danger<'_>) -> Error {
+    fn serialization_conflict(&self, danger: DangerousStructure<'_>) -> Error {
         let (place, reason) = match danger {
-            Danger::MeetsPivot => {
+            DangerousStructure::MeetsPivot => {
                 let reason = "it has read the key, which others have changed since, and no order of \
                     the serializable transactions would explain what it has read";
-                (self.overwritten.first.clone(), reason)
+                (self.read_conflicts.first.clone(), reason)
             }
-            Danger::IsPivot { family, key } => {
+            DangerousStructure::IsPivot { family, key } => {
                 let family = self.batch.and_then(|batch| batch.families.find(family));
                 let reason = "others have read the key, which it writes, and changed what it has \
                     read, and no order of the serializable transactions would explain both";

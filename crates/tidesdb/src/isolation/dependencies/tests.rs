@@ -1,10 +1,11 @@
 //! Tests of the dependency rules, against the plain statement of them and at their bounds.
 
-use super::overwritten::MOST_OVERWRITERS;
+use super::super::out_conflicts::MOST_OVERWRITERS;
+use super::ranges::RangeLimits;
 use super::*;
 
-fn overwritten(commits: &[u64]) -> Overwritten {
-    let mut overwritten = Overwritten::default();
+fn overwritten(commits: &[u64]) -> OutConflicts {
+    let mut overwritten = OutConflicts::default();
     for &commit in commits {
         overwritten.add(commit, false);
     }
@@ -20,9 +21,9 @@ fn commit(
     overwritten_by: &[u64],
 ) -> bool {
     let overwritten = overwritten(overwritten_by);
-    let candidate = Candidate { snapshot, commit, overwritten: &overwritten };
+    let candidate = Candidate { snapshot, commit, conflicts: &overwritten };
     let written = writes.iter().map(|key| (1, key.as_bytes()));
-    if dependencies.danger(candidate, written).is_some() {
+    if dependencies.dangerous_structure(candidate, written).is_some() {
         return false;
     }
     if let Some(limit) = dependencies.record(candidate) {
@@ -44,20 +45,23 @@ fn with_live(snapshots: &[u64]) -> Dependencies {
 /// Eight bytes for each commit that overwrote something, without a bound.
 #[test]
 fn overwriters_that_are_too_many_are_not_told_apart() {
-    let mut overwritten = Overwritten::default();
+    let mut overwritten = OutConflicts::default();
     for commit in 11..11 + 3 * MOST_OVERWRITERS as u64 {
         overwritten.add(commit, false);
         assert!(overwritten.commits.capacity() <= MOST_OVERWRITERS);
     }
     let mut dependencies = with_live(&[10, 10]);
     dependencies.pivots.rows.insert(5000, 20);
-    let candidate = |commit| Candidate { snapshot: 10, commit, overwritten: &overwritten };
+    let candidate = |commit| Candidate { snapshot: 10, commit, conflicts: &overwritten };
     let written = || std::iter::empty();
-    assert_eq!(dependencies.danger(candidate(Some(1 << 40)), written()), Some(Danger::MeetsPivot));
+    assert_eq!(
+        dependencies.dangerous_structure(candidate(Some(1 << 40)), written()),
+        Some(DangerousStructure::MeetsPivot)
+    );
     // The oldest is known still.
     assert_eq!(overwritten.oldest(10), Some(11));
     dependencies.pivots.rows.clear();
-    assert_eq!(dependencies.danger(candidate(Some(1 << 40)), written()), None);
+    assert_eq!(dependencies.dangerous_structure(candidate(Some(1 << 40)), written()), None);
 }
 
 #[test]
@@ -102,12 +106,18 @@ fn a_transaction_that_meets_a_committed_pivot_is_refused() {
 fn versions_that_hide_others_count_as_the_worst_they_can_hide() {
     let mut dependencies = with_live(&[10, 10]);
     assert!(commit(&mut dependencies, (10, Some(20)), &["y"], &["x"], &[14]));
-    let mut hiding = Overwritten::default();
+    let mut hiding = OutConflicts::default();
     hiding.add(25, true);
-    let candidate = Candidate { snapshot: 10, commit: Some(30), overwritten: &hiding };
-    assert!(dependencies.danger(candidate, std::iter::empty()).is_some(), "20 may be hidden");
-    let candidate = Candidate { snapshot: 20, commit: Some(30), overwritten: &hiding };
-    assert!(dependencies.danger(candidate, std::iter::empty()).is_none(), "20 was seen");
+    let candidate = Candidate { snapshot: 10, commit: Some(30), conflicts: &hiding };
+    assert!(
+        dependencies.dangerous_structure(candidate, std::iter::empty()).is_some(),
+        "20 may be hidden"
+    );
+    let candidate = Candidate { snapshot: 20, commit: Some(30), conflicts: &hiding };
+    assert!(
+        dependencies.dangerous_structure(candidate, std::iter::empty()).is_none(),
+        "20 was seen"
+    );
 }
 
 #[test]
@@ -213,10 +223,14 @@ fn what_is_remembered_beside_an_idle_transaction_is_bounded() {
         dependencies.begin(snapshot);
         dependencies.set_most_bytes(MOST);
         let overwritten = overwritten(&[number - 1]);
-        let candidate = Candidate { snapshot, commit: Some(number), overwritten: &overwritten };
+        let candidate = Candidate { snapshot, commit: Some(number), conflicts: &overwritten };
         // A short transaction is not refused for what was given up: that is older.
         let key = n.to_be_bytes();
-        assert_eq!(dependencies.danger(candidate, [(1, &key[..])].into_iter()), None, "{n}");
+        assert_eq!(
+            dependencies.dangerous_structure(candidate, [(1, &key[..])].into_iter()),
+            None,
+            "{n}"
+        );
         if let Some(limit) = dependencies.record(candidate) {
             dependencies.record_point(1, &key, limit);
             let family = (n % 7) as u32;
@@ -233,7 +247,7 @@ fn what_is_remembered_beside_an_idle_transaction_is_bounded() {
 /// With room for one more than there are, each commit that was known was sorted in anew, all over.
 #[test]
 fn commits_met_again_cost_no_more_than_new_ones() {
-    let mut met = Overwritten::default();
+    let mut met = OutConflicts::default();
     let mut work = 0;
     for round in 0..40 {
         for commit in 1..=1023 {

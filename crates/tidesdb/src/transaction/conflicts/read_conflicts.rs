@@ -7,20 +7,20 @@ use tidesdb_base::error::Result;
 use tidesdb_lockfree::snapshot_registry::Moment;
 
 use super::changes::{Window, changes_of_reads};
-use super::range_index::RangeIndex;
-use super::read_set::ReadSet;
-use super::second_look::{Bounds, MOST_KEYS, logged_changes};
-use super::written_keys::named;
+use super::logged_changes::{Bounds, MOST_KEYS, logged_changes};
+use super::write_conflicts::named;
 use crate::cache::BlockCache;
-use crate::ssi::Overwritten;
+use crate::isolation::OutConflicts;
+use crate::transaction::read_set::RangeIndex;
+use crate::transaction::read_set::ReadSet;
 use crate::wal::Wal;
 
 /// Changes of what was read, as far as they were looked for.
-pub(super) struct OverwrittenReads {
+pub(super) struct ReadConflicts {
     /// Changes up to here were looked for.
     pub through: SequenceNumber,
     /// The commits that made them.
-    pub commits: Overwritten,
+    pub commits: OutConflicts,
     /// The first key that was found overwritten, with its family's name.
     pub first: Option<(String, Vec<u8>)>,
     /// The ranges among the reads, sorted when that is worth it.
@@ -31,10 +31,10 @@ pub(super) struct OverwrittenReads {
     pub looked_at: u64,
 }
 
-impl OverwrittenReads {
+impl ReadConflicts {
     /// No change after `through` was looked for.
     pub(super) fn after(through: SequenceNumber) -> Self {
-        let commits = Overwritten::default();
+        let commits = OutConflicts::default();
         Self { through, commits, first: None, ranges: None, is_wide: false, looked_at: 0 }
     }
 

@@ -11,11 +11,11 @@ use std::sync::MutexGuard;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::sync::lock;
 
-use super::read_set::ReadSet;
-#[cfg(test)]
-use super::tests::steps;
 use crate::core::Core;
-use crate::ssi::Dependencies;
+use crate::isolation::Dependencies;
+use crate::transaction::read_set::ReadSet;
+#[cfg(test)]
+use crate::transaction::tests::steps;
 
 /// Points or ranges recorded with the lock of the dependencies taken once.
 const RECORDED_AT_ONCE: usize = 256;
@@ -26,12 +26,12 @@ const DEPENDENCIES_PART: u64 = 64;
 
 /// The dependencies, locked. When the lock is given back the memory budget is set to what they
 /// take.
-pub(super) struct Remembered<'t> {
+pub(super) struct LockedDependencies<'t> {
     core: &'t Core,
     dependencies: MutexGuard<'t, Dependencies>,
 }
 
-impl<'t> Remembered<'t> {
+impl<'t> LockedDependencies<'t> {
     pub(super) fn lock(core: &'t Core) -> Self {
         let mut dependencies = lock(&core.isolation.dependencies);
         dependencies.set_most_bytes(core.memory.budget.bytes() / DEPENDENCIES_PART);
@@ -39,7 +39,7 @@ impl<'t> Remembered<'t> {
     }
 }
 
-impl Deref for Remembered<'_> {
+impl Deref for LockedDependencies<'_> {
     type Target = Dependencies;
 
     fn deref(&self) -> &Dependencies {
@@ -47,13 +47,13 @@ impl Deref for Remembered<'_> {
     }
 }
 
-impl DerefMut for Remembered<'_> {
+impl DerefMut for LockedDependencies<'_> {
     fn deref_mut(&mut self) -> &mut Dependencies {
         &mut self.dependencies
     }
 }
 
-impl Drop for Remembered<'_> {
+impl Drop for LockedDependencies<'_> {
     fn drop(&mut self) {
         self.core.memory.budget.set_dependencies(self.dependencies.memory_bytes());
     }
@@ -85,14 +85,14 @@ pub(super) fn record_in_parts(core: &Core, reads: &ReadSet, limit: SequenceNumbe
     while points.peek().is_some() {
         #[cfg(test)]
         steps::take(&steps::BEFORE_A_PART);
-        let mut dependencies = Remembered::lock(core);
+        let mut dependencies = LockedDependencies::lock(core);
         for (family, key) in points.by_ref().take(RECORDED_AT_ONCE) {
             dependencies.record_point(family, key, limit);
         }
     }
     for range in reads.ranges() {
         let end = range.end.exclusive();
-        let mut dependencies = Remembered::lock(core);
+        let mut dependencies = LockedDependencies::lock(core);
         dependencies.record_range(range.family, &range.start, end.as_deref(), limit);
     }
 }

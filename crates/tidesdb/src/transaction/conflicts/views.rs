@@ -6,10 +6,10 @@ use arc_swap::Guard;
 use tidesdb_lockfree::snapshot_registry::Moment;
 
 use super::changes::Window;
-#[cfg(test)]
-use super::tests::steps;
 use crate::family::dead_ranges::{KnownRanges, Reader};
 use crate::family::{FamilyList, FamilyState, View};
+#[cfg(test)]
+use crate::transaction::tests::steps;
 
 /// A family with its view, loaded after what is looked for was published.
 pub(super) struct Viewed<'f> {

@@ -8,9 +8,15 @@
 //! The transaction and its scans share one read set behind a lock, since a scan may be handed to
 //! another owner; it is uncontended in practice.
 
-use std::ops::Bound;
+mod range;
+mod range_index;
+mod scan_reads;
+
 use std::sync::Arc;
 
+pub(super) use self::range::{RangeEnd, ReadRange};
+pub(super) use self::range_index::RangeIndex;
+pub(super) use self::scan_reads::ScanReads;
 use super::offset_index::{OffsetIndex, hash_of};
 use crate::family::{FamilyList, FamilyState};
 use crate::wal::{ANY_KEY, signature_of};
@@ -26,102 +32,6 @@ const MOST_SIGNED: usize = 64;
 
 /// Memory that is kept for the next transaction of the handle.
 const MOST_KEPT_BYTES: usize = 1 << 20;
-
-/// Where a range ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RangeEnd {
-    /// At this key, which belongs to it.
-    Through(Vec<u8>),
-    /// In front of this key.
-    Before(Vec<u8>),
-    /// Nowhere: every later key belongs to it.
-    Unbounded,
-}
-
-impl RangeEnd {
-    pub(super) fn of(bound: Bound<&[u8]>) -> Self {
-        match bound {
-            Bound::Included(key) => Self::Through(key.to_vec()),
-            Bound::Excluded(key) => Self::Before(key.to_vec()),
-            Bound::Unbounded => Self::Unbounded,
-        }
-    }
-
-    pub(super) fn bound(&self) -> Bound<&[u8]> {
-        match self {
-            Self::Through(key) => Bound::Included(key),
-            Self::Before(key) => Bound::Excluded(key),
-            Self::Unbounded => Bound::Unbounded,
-        }
-    }
-
-    /// True when `key`, which is not before the range, belongs to it.
-    pub(super) fn admits(&self, key: &[u8]) -> bool {
-        match self {
-            Self::Through(last) => key <= last.as_slice(),
-            Self::Before(end) => key < end.as_slice(),
-            Self::Unbounded => true,
-        }
-    }
-
-    /// The first key behind the range.
-    pub(super) fn exclusive(&self) -> Option<Vec<u8>> {
-        match self {
-            Self::Through(last) => {
-                let mut next = last.clone();
-                next.push(0);
-                Some(next)
-            }
-            Self::Before(end) => Some(end.clone()),
-            Self::Unbounded => None,
-        }
-    }
-
-    const fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Through(key) | Self::Before(key) => key.capacity(),
-            Self::Unbounded => 0,
-        }
-    }
-
-    fn is_behind(&self, other: &Self) -> bool {
-        match (self, other) {
-            (_, Self::Unbounded) => false,
-            (Self::Unbounded, _) => true,
-            (Self::Through(a), Self::Before(b)) => a >= b,
-            (Self::Through(a) | Self::Before(a), Self::Through(b) | Self::Before(b)) => a > b,
-        }
-    }
-}
-
-/// A part of a family's key space.
-#[derive(Clone, Debug)]
-pub(super) struct ReadRange {
-    pub family: u32,
-    /// First key; the empty one stands before all.
-    pub start: Vec<u8>,
-    pub end: RangeEnd,
-}
-
-impl ReadRange {
-    /// Bytes of memory that its keys hold.
-    const fn key_bytes(&self) -> usize {
-        self.start.capacity() + self.end.memory_bytes()
-    }
-
-    fn covers(&self, other: &Self) -> bool {
-        self.family == other.family && self.start <= other.start && !other.end.is_behind(&self.end)
-    }
-
-    /// Takes `later`, which does not begin before this one, in if they overlap.
-    pub(super) fn join(&mut self, later: &mut Self) -> bool {
-        let joins = self.family == later.family && self.end.admits(&later.start);
-        if joins && later.end.is_behind(&self.end) {
-            std::mem::swap(&mut self.end, &mut later.end);
-        }
-        joins
-    }
-}
 
 /// Keys and ranges that a transaction has read.
 #[derive(Debug, Default)]

@@ -14,16 +14,16 @@ use crate::wal::{ANY_KEY, Wal};
 use crate::write::WriteBatch;
 
 /// First committer wins: no other commit may have changed a written key.
-pub(super) struct WrittenKeys<'t> {
+pub(in crate::transaction) struct WriteConflicts<'t> {
     core: &'t Core,
     batch: &'t WriteBatch,
     /// Changes up to here were looked for.
     through: SequenceNumber,
 }
 
-impl<'t> WrittenKeys<'t> {
+impl<'t> WriteConflicts<'t> {
     /// Changes up to `through` need not be looked for.
-    pub(super) const fn new(
+    pub(in crate::transaction) const fn new(
         core: &'t Core,
         batch: &'t WriteBatch,
         through: SequenceNumber,
@@ -44,7 +44,7 @@ impl<'t> WrittenKeys<'t> {
     /// The last look, of a commit whose place in the log begins at `start`: what ends at or before
     /// that precedes the commit, everything else follows it.
     #[inline]
-    pub(super) fn look_in_place(&mut self, start: u64) -> Result<()> {
+    pub(in crate::transaction) fn look_in_place(&mut self, start: u64) -> Result<()> {
         if start > self.through {
             wait_for_conflicting(&self.core.storage.log, start, self.batch.signature);
             self.look(start)?;
@@ -54,7 +54,7 @@ impl<'t> WrittenKeys<'t> {
 
     /// Looks at what was published since the last look, up to `through`.
     #[inline]
-    pub(super) fn look(&mut self, through: SequenceNumber) -> Result<()> {
+    pub(in crate::transaction) fn look(&mut self, through: SequenceNumber) -> Result<()> {
         let window = Window { since: self.through, through };
         if window.is_empty() {
             return Ok(());
