@@ -1,4 +1,4 @@
-//! The handle that users hold: opening, writing, reading at one moment, closing.
+//! The handle that users hold: opening, writing, reading at a snapshot, closing.
 //!
 //! | file | what |
 //! |---|---|

@@ -10,16 +10,16 @@ pub enum IsolationLevel {
     /// Each read sees the newest committed state; so does each positioning of an iterator. Commits
     /// never conflict.
     ReadUncommitted = 0,
-    /// Each read sees the newest committed state; an iterator keeps to the moment at which it was
-    /// made. Commits never conflict, the last one wins.
+    /// Each read sees the newest committed state; an iterator keeps to what it was when the
+    /// iterator was made. Commits never conflict, the last one wins.
     #[default]
     ReadCommitted = 1,
-    /// Reads see the moment at which the transaction began. The commit conflicts if a key that was
-    /// read and found has changed since, even when nothing was written. Keys found absent, and
+    /// Reads see a snapshot, taken when the transaction began. The commit conflicts if a key that
+    /// was read and found has changed since, even when nothing was written. Keys found absent, and
     /// keys written without having been read, are not checked.
     RepeatableRead = 2,
-    /// Reads see the moment at which the transaction began. The commit conflicts if a key that was
-    /// written has been changed by another commit since. Reads never conflict, so write skew is
+    /// Reads see a snapshot, taken when the transaction began. The commit conflicts if a key that
+    /// was written has been changed by another commit since. Reads never conflict, so write skew is
     /// possible.
     Snapshot = 3,
     /// As [`IsolationLevel::Snapshot`], and the outcome is that of running the serializable
@@ -30,7 +30,7 @@ pub enum IsolationLevel {
 }
 
 impl IsolationLevel {
-    /// Reads see the moment at which the transaction began.
+    /// Reads see a snapshot, taken when the transaction began.
     pub(crate) const fn has_snapshot(self) -> bool {
         self as u8 >= Self::RepeatableRead as u8
     }

@@ -1,7 +1,9 @@
 //! Committing a transaction: what its level has checked first, and what follows.
 
+use std::sync::Arc;
+
 use tidesdb_base::error::{Error, Result};
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::steps::step;
 
@@ -68,7 +70,20 @@ impl Transaction {
         }
     }
 
-    pub(super) fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+    /// Commits, and times it.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    #[cold]
+    fn commit_timed(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        let core = Arc::clone(self.core());
+        let batch = self.writes.as_deref().map(WriteSet::batch);
+        let size = batch.map_or((0, 0), |batch| (batch.user_bytes, batch.count as u64));
+        let family = batch.and_then(|batch| batch.families.first().cloned());
+        core.timed_commit(family.as_deref(), size, || self.commit_changes(options))
+    }
+
+    fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
         if !self.core().health.is_at_home() {
             return Err(Error::Forked);
         }
@@ -92,7 +107,7 @@ impl Transaction {
     }
 
     fn make_visible(&self, options: WriteOptions) -> Result<Option<Visible>> {
-        match (&self.writes, self.moment()) {
+        match (&self.writes, self.read_point()) {
             (Some(writes), None) if !writes.is_empty() => {
                 self.core().commit_batch(writes.batch(), options).map(Some)
             }
@@ -102,7 +117,11 @@ impl Transaction {
     }
 
     #[inline(never)]
-    fn check_and_commit(&self, snapshot: Moment, options: WriteOptions) -> Result<Option<Visible>> {
+    fn check_and_commit(
+        &self,
+        snapshot: ReadPoint,
+        options: WriteOptions,
+    ) -> Result<Option<Visible>> {
         // A look may be reported as slow, and others wait for its end: with its place in the log
         // taken a commit of the listener would wait for this one.
         let _reported_later = HeldEvents::new();

@@ -1,4 +1,4 @@
-//! Transactions: reads of one moment and writes that take effect together, or not at all.
+//! Transactions: reads of one snapshot and writes that take effect together, or not at all.
 //!
 //! A transaction keeps its writes to itself until it commits, so no other reader ever sees
 //! uncommitted data, and takes no lock on keys: it is checked when it commits, and the first
@@ -10,13 +10,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `handle` | the transaction that users hold: its life, writes, reads, savepoints |
+//! | `handle` | the transaction that users hold: its life and its writes |
 //! | `reads` | reads of one key and of several |
+//! | `scans` | scans |
+//! | `savepoints` | savepoints |
 //! | `write_set` | its writes in order, with an index by key made when one is looked up |
 //! | `read_set` | the keys and ranges it read, as far as its level needs them |
 //! | `offset_index` | the hash index of both: exact keys, four bytes an entry |
 //! | `conflicts` | what is checked at commit, and when |
 //! | `commit` | the commit, from its checks to what follows it |
+//! | `memory` | what it takes of the memory budget |
 //! | `stats` | statistics |
 //!
 //! The levels, and the rules of serializable transactions, are in `isolation`. A transaction is
@@ -25,9 +28,12 @@
 mod commit;
 mod conflicts;
 mod handle;
+mod memory;
 mod offset_index;
 mod read_set;
 mod reads;
+mod savepoints;
+mod scans;
 mod stats;
 mod write_set;
 

@@ -8,7 +8,7 @@ pub(super) mod steps;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::error::{Error, ErrorKind};
 use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sim::rng::SplitMix64;

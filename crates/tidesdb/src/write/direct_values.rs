@@ -146,7 +146,7 @@ impl Core {
     pub(super) fn write_direct_values<'a>(
         &'a self,
         batch: &'a WriteBatch,
-    ) -> Result<DirectValues<'a>> {
+    ) -> Result<Box<DirectValues<'a>>> {
         let at_work = self.work.callers.enter()?;
         // Families in the order of their numbers, so that two such commits can't deadlock.
         let mut families: Vec<&Arc<FamilyState>> =
@@ -155,14 +155,14 @@ impl Core {
         families.dedup_by_key(|family| family.id);
         let writers: Vec<LockedWriter<'_>> =
             families.iter().map(|family| (*family, lock(&family.writes.direct_values))).collect();
-        let mut values = DirectValues {
+        let mut values = Box::new(DirectValues {
             core: self,
             ends: writers.iter().map(|(_, writer)| end_of(writer)).collect(),
             writers,
             operations: Vec::new(),
             may_be_logged: false,
             _at_work: at_work,
-        };
+        });
         let mut pointers = Vec::with_capacity(batch.direct.len());
         for (family, writer) in &mut values.writers {
             self.append_values(family, writer, batch, &mut pointers)?;

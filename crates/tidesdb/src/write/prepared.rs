@@ -28,11 +28,22 @@ impl Core {
     ///
     /// # Errors
     /// See [`crate::Db::write`].
+    #[inline(always)]
     pub(crate) fn prepare<'a>(
         &'a self,
         batch: &'a WriteBatch,
         options: WriteOptions,
     ) -> Result<Prepared<'a>> {
+        self.admit_batch(batch, options)?;
+        let direct = match batch.direct.is_empty() {
+            true => None,
+            false => Some(self.write_direct_values(batch)?),
+        };
+        Ok(Prepared { core: self, batch, direct })
+    }
+
+    /// Step 1 for a batch.
+    fn admit_batch(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
         let families = batch.families.len() as u64;
         // Large values go to a value log and take no room in a memtable.
         let (bytes, operations) = (batch.record.len() as u64, batch.count as u64);
@@ -48,15 +59,11 @@ impl Core {
         }
         self.ensure_log_begun()?;
         step("batch accepted");
-        let direct = match batch.direct.is_empty() {
-            true => None,
-            false => Some(Box::new(self.write_direct_values(batch)?)),
-        };
-        Ok(Prepared { core: self, batch, direct })
+        Ok(())
     }
 
     /// Steps 4 to 6 for a batch whose operations, encoded, are `payload`.
-    #[inline]
+    #[inline(always)]
     fn commit_batch_in(
         &self,
         place: Reservation<'_>,

@@ -13,7 +13,7 @@ use tidesdb_base::error::Result;
 use tidesdb_base::range_tombstone::RangeTombstones;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Readahead, TableIterator};
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
 use super::views::Views;
@@ -161,7 +161,7 @@ pub(super) struct ReadChange<'a> {
 /// What `found` returns; `Corrupt` or `Io` when a table can't be read.
 pub(super) fn changes_of_reads(
     blocks: &Arc<BlockCache>,
-    (reads, snapshot): (&ReadSet, Moment),
+    (reads, snapshot): (&ReadSet, ReadPoint),
     window: Window,
     budget: &mut u64,
     mut found: impl FnMut(ReadChange<'_>) -> Result<()>,

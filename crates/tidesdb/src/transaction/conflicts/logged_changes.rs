@@ -9,7 +9,7 @@
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::key_ranges::ends_behind;
 use tidesdb_files::wal::BatchReader;
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
 use super::changes::Window;
 use crate::family::dead_ranges::{KnownRanges, Reader};
@@ -60,7 +60,7 @@ pub(super) fn logged_changes(
     log: &Wal,
     (reads, ranges): (&ReadSet, &RangeIndex),
     (window, bounds): (Window, Bounds),
-    snapshot: Moment,
+    snapshot: ReadPoint,
     mut found: impl FnMut(LoggedChange<'_>),
 ) -> bool {
     // Where nothing lived when the window began. All commits in the window are complete.

@@ -14,11 +14,11 @@
 //! write, which others find in the data: it is checked as at snapshot.
 //!
 //! A commit that wrote nothing has no place in the log and looks once. It registers a snapshot for
-//! the moment of its look, and so does a serializable commit for its first one: the views of its
-//! families are loaded one after the other, and without the snapshot a flush in between could drop
-//! the change that it looks for, because a newer one hides it. A serializable one that wrote
-//! nothing first has its reads recorded (`recording`). A transaction that is judged later meets
-//! them; one that was judged before is visible at the moment of the look.
+//! its look, and so does a serializable commit for its first one: the views of its families are
+//! loaded one after the other, and without the snapshot a flush in between could drop the change
+//! that it looks for, because a newer one hides it. A serializable one that wrote nothing first has
+//! its reads recorded (`recording`). A transaction that is judged later meets them; one that was
+//! judged before is visible to the look.
 //!
 //! | level | wrote | looks at | when | lock of the dependencies |
 //! |---|---|---|---|---|

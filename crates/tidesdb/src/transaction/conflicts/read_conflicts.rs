@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
 use super::changes::{Window, changes_of_reads};
 use super::logged_changes::{Bounds, MOST_KEYS, logged_changes};
@@ -53,7 +53,7 @@ impl ReadConflicts {
     pub(super) fn note_logged(
         &mut self,
         log: &Wal,
-        (reads, snapshot): (&ReadSet, Moment),
+        (reads, snapshot): (&ReadSet, ReadPoint),
         within: (Window, Bounds),
     ) -> bool {
         let ranges = self.ranges.get_or_insert_with(|| RangeIndex::of(reads));
@@ -75,7 +75,7 @@ impl ReadConflicts {
     pub(super) fn note_versions(
         &mut self,
         blocks: &Arc<BlockCache>,
-        of: (&ReadSet, Moment),
+        of: (&ReadSet, ReadPoint),
         (window, Bounds { keys, .. }): (Window, Bounds),
     ) -> Result<bool> {
         let mut budget = keys;

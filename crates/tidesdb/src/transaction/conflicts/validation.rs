@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::steps::step;
 
@@ -26,7 +26,7 @@ use crate::write::WriteBatch;
 pub(in crate::transaction) struct Validation<'t> {
     pub(super) core: &'t Core,
     level: IsolationLevel,
-    pub(super) snapshot: Moment,
+    pub(super) snapshot: ReadPoint,
     batch: Option<&'t WriteBatch>,
     /// At the levels that mind.
     write_conflicts: Option<WriteConflicts<'t>>,
@@ -48,7 +48,7 @@ impl<'t> Validation<'t> {
     pub(in crate::transaction) fn new(
         core: &'t Core,
         level: IsolationLevel,
-        snapshot: Moment,
+        snapshot: ReadPoint,
         batch: Option<&'t WriteBatch>,
         reads: Option<MutexGuard<'t, ReadSet>>,
     ) -> Self {
@@ -97,10 +97,10 @@ impl<'t> Validation<'t> {
         if !self.level.tracks_reads() {
             return self.look(self.core.storage.log.published());
         }
-        let moment = self.core.register_snapshot();
+        let snapshot = self.core.register_snapshot();
         step("snapshot of a look");
-        let looked = self.look(moment.sequence);
-        self.core.release_snapshot(moment);
+        let looked = self.look(snapshot.sequence);
+        self.core.release_snapshot(snapshot);
         looked
     }
 
@@ -143,12 +143,12 @@ impl<'t> Validation<'t> {
             self.core.storage.log.wait_published(last);
             step("reads recorded");
         }
-        let moment = self.core.register_snapshot();
+        let snapshot = self.core.register_snapshot();
         let looked = match self.level {
-            IsolationLevel::Serializable => self.note_read_conflicts(&reads, moment.sequence),
-            _ => self.look_at_reads(&reads, moment.sequence),
+            IsolationLevel::Serializable => self.note_read_conflicts(&reads, snapshot.sequence),
+            _ => self.look_at_reads(&reads, snapshot.sequence),
         };
-        self.core.release_snapshot(moment);
+        self.core.release_snapshot(snapshot);
         looked?;
         if self.level == IsolationLevel::Serializable {
             self.read_conflicts.commits.sort();

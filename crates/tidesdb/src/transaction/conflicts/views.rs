@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::Guard;
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
 use super::changes::Window;
 use crate::family::dead_ranges::{KnownRanges, Reader};
@@ -24,7 +24,7 @@ impl Viewed<'_> {
 
     /// Where nothing lived when the window began, by the time of a snapshot that is no newer.
     /// Called when every commit in the window is complete, so that its puts have cut the ranges.
-    pub(super) fn dead_before(&self, window: Window, snapshot: Moment) -> KnownRanges {
+    pub(super) fn dead_before(&self, window: Window, snapshot: ReadPoint) -> KnownRanges {
         self.state.reads.dead_ranges.known_to(Reader { snapshot: window.since, now: snapshot.now })
     }
 }
