@@ -154,6 +154,7 @@ fn texts_keep_the_rules() {
         }
         if path.ends_with(".rs") {
             found.extend(documents::nameless_functions(&path, &text));
+            found.extend(documents::vague_types(&path, &text));
             found.extend(documents::split_sentences(&path, &text));
         }
         if path.ends_with(".md") {

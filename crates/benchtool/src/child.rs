@@ -234,7 +234,7 @@ fn limits<'a>(shape: &Shape, interrupted: &'a AtomicBool) -> Limits<'a> {
     }
 }
 
-/// Runs the phase, with interval syncs beside it where the engine needs them.
+/// Runs the phase, with concurrent interval syncs where the engine needs them.
 fn measure(
     engine: &dyn Engine,
     dataset: &Dataset,

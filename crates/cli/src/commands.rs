@@ -22,7 +22,7 @@ mod upgrade;
 mod verify;
 
 pub(crate) use self::copies::{CopyArgs, NamesArgs};
-pub(crate) use self::count::{Moment, counted};
+pub(crate) use self::count::{CountedState, counted};
 pub(crate) use self::doctor::DoctorArgs;
 pub(crate) use self::families::{confirm_drop, listed as families_of};
 pub(crate) use self::generate::{CompletionsArgs, ManArgs};

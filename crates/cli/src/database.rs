@@ -35,9 +35,8 @@ pub(crate) fn open(directory: &Path, access: Access) -> Result<Db> {
     try_open(directory, access)?.map_err(|error| match error {
         Error::NotADatabase { .. } => Failure::from(error)
             .hint("check --db; `tidesdb put` and `tidesdb load` create a database"),
-        Error::Locked(_) => Failure::from(error).hint(
-            "commands that only read can run beside each other, but not beside one that writes",
-        ),
+        Error::Locked(_) => Failure::from(error)
+            .hint("commands that only read can run at the same time, but not while one writes"),
         error => Failure::from(error),
     })
 }

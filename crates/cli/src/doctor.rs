@@ -2,7 +2,7 @@
 //!
 //! [`Facts`] are gathered from the engine and the operating system, [`diagnose`] is a pure function
 //! of them, and [`report`] puts both into words or JSON. Where the system has a figure (files in
-//! the directory, free space, descriptors, resident memory) it is shown beside the engine's.
+//! the directory, free space, descriptors, resident memory) it is shown with the engine's.
 
 mod diagnosis;
 mod facts;

@@ -2,7 +2,7 @@
 //! that want its report on their own database: opens a database directory to read, write, load,
 //! dump and check it.
 //!
-//! One file per command under `commands`; everything they share sits beside it: `args` (the
+//! One file per command under `commands`; everything they share sits next to it: `args` (the
 //! command line), `database` (opening, friendly errors), `encoding` and `formats` (bytes as
 //! text), `source` and `resume` (interruptible loads), `progress` and `interrupt`.
 //!
@@ -62,7 +62,7 @@ pub fn doctor_report(db: &tidesdb::Db, json: bool) -> tidesdb::Result<String> {
     doctor::examine(db, json)
 }
 
-/// Runs the command line of this process and answers its exit code.
+/// Runs the command line of this process and returns its exit code.
 #[must_use]
 pub fn run() -> ExitCode {
     match parse().into_command().and_then(commands::run) {

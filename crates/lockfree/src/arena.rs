@@ -234,7 +234,7 @@ impl Arena {
     pub(crate) fn allocate_in(&self, part: &mut Part, bytes: usize) -> Result<Offset, ArenaFull> {
         let units = bytes.div_ceil(UNIT_BYTES).max(1);
         if units > part.left {
-            // What is left over must be little beside what there is.
+            // What is left over must be little compared with what there is.
             let is_small = self.allocated_bytes() < LEAST_PARTED_BYTES;
             if is_small || bytes > PART_BYTES / 8 {
                 return self.allocate(bytes);

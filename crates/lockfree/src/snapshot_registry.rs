@@ -1,9 +1,9 @@
-//! The moments of all live snapshots: what compactions must not drop, because a reader may still
-//! ask.
+//! The read points of all live snapshots: what compactions must not drop, because a reader may
+//! still ask.
 //!
-//! A moment is a sequence number up to which a reader sees everything, and the time by which values
-//! have expired for it. The time is part of what a reader sees: a value that it has met does not
-//! expire under it. So compactions take for expired only what has expired for the oldest live
+//! A read point is a sequence number up to which a reader sees everything, and the time by which
+//! values have expired for it. The time is part of what a reader sees: a value that it has met does
+//! not expire under it. So compactions take for expired only what has expired for the oldest live
 //! snapshot.
 //!
 //! Readers come and go all the time, and are looked for seldom. So the registry is made of stripes,
@@ -11,10 +11,10 @@
 //! at all readers takes the locks of all stripes, in order, and holds them together.
 //!
 //! Invariants:
-//! * A moment is read and added under one lock of its stripe. A look holds all locks at one point
-//!   in time: what was registered before it is seen, and what is registered later reads its moment
-//!   later. So a look is one point in the order of all registrations, as with a single lock, and
-//!   the oldest that it finds is never newer than one that lives.
+//! * A read point is taken and added under one lock of its stripe. A look holds all locks at one
+//!   point in time: what was registered before it is seen, and what is registered later takes its
+//!   read point later. So a look is one point in the order of all registrations, as with a single
+//!   lock, and the oldest that it finds is never newer than one that lives.
 //! * A registration ends in the stripe in which it began, whichever thread ends it.
 //! * A watched snapshot is marked in each stripe that has it, in the look that found it alive.
 //!   Whichever release takes the last one out of a marked stripe reports it.
@@ -39,27 +39,27 @@ const STRIPES: usize = 2;
 
 /// As of when something is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct ReadPoint {
     /// Everything committed up to here is seen.
     pub sequence: SequenceNumber,
     /// What expires by this Unix second is not seen.
     pub now: u64,
 }
 
-/// A moment that is registered. It is given back by [`SnapshotRegistry::release`], once.
+/// A read point that is registered. It is given back by [`SnapshotRegistry::release`], once.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
-    moment: Moment,
+    read_point: ReadPoint,
     /// Number of the stripe, counted from one, so that an option of it takes no more room.
     stripe: NonZeroU8,
 }
 
 impl Registration {
-    /// The moment.
+    /// The read point.
     #[inline]
     #[must_use]
-    pub const fn moment(self) -> Moment {
-        self.moment
+    pub const fn read_point(self) -> ReadPoint {
+        self.read_point
     }
 
     const fn stripe(self) -> usize {
@@ -67,23 +67,23 @@ impl Registration {
     }
 }
 
-const _: () = assert!(size_of::<Option<Registration>>() == size_of::<Option<Moment>>());
+const _: () = assert!(size_of::<Option<Registration>>() == size_of::<Option<ReadPoint>>());
 const _: () = assert!(STRIPES < u8::MAX as usize);
 
 impl Deref for Registration {
-    type Target = Moment;
-    fn deref(&self) -> &Moment {
-        &self.moment
+    type Target = ReadPoint;
+    fn deref(&self) -> &ReadPoint {
+        &self.read_point
     }
 }
 
-/// The moments of all live snapshots: 32 bytes for each that a reader has.
+/// The read points of all live snapshots: 32 bytes for each that a reader has.
 ///
 /// ```
-/// use tidesdb_lockfree::snapshot_registry::{Moment, SnapshotRegistry};
+/// use tidesdb_lockfree::snapshot_registry::{ReadPoint, SnapshotRegistry};
 /// let registry = SnapshotRegistry::default();
-/// let seven = registry.register(|| Moment { sequence: 7, now: 70 });
-/// let nine = registry.register(|| Moment { sequence: 9, now: 90 });
+/// let seven = registry.register(|| ReadPoint { sequence: 7, now: 70 });
+/// let nine = registry.register(|| ReadPoint { sequence: 9, now: 90 });
 /// assert!(registry.watch(&[7]));
 /// assert_eq!(registry.list(), [7, 9]);
 /// assert!(registry.release(seven)); // a watched one is gone
@@ -111,40 +111,40 @@ impl Default for SnapshotRegistry {
 }
 
 impl SnapshotRegistry {
-    /// Registers a snapshot of the moment that `now` returns. `now` is called with the stripe
+    /// Registers a snapshot at the read point that `now` returns. `now` is called with the stripe
     /// locked, so that a compaction that lists the snapshots, or asks for their times, either sees
     /// this one or started before everything it can see.
     #[inline]
-    pub fn register(&self, now: impl FnOnce() -> Moment) -> Registration {
+    pub fn register(&self, now: impl FnOnce() -> ReadPoint) -> Registration {
         self.register_in(thread_number() % STRIPES, now)
     }
 
     #[inline]
-    fn register_in(&self, stripe: usize, now: impl FnOnce() -> Moment) -> Registration {
+    fn register_in(&self, stripe: usize, now: impl FnOnce() -> ReadPoint) -> Registration {
         let mut registered = lock(&self.0[stripe]);
-        let moment = now();
-        registered.live.add(moment.sequence);
-        registered.times.add(moment.now);
-        Registration { moment, stripe: NonZeroU8::MIN.saturating_add(stripe as u8) }
+        let read_point = now();
+        registered.live.add(read_point.sequence);
+        registered.times.add(read_point.now);
+        Registration { read_point, stripe: NonZeroU8::MIN.saturating_add(stripe as u8) }
     }
 
     /// Registers once more a snapshot that is not released meanwhile. It goes where the first one
     /// is, so that a watch of both ends once.
     #[inline]
     pub fn register_again(&self, registration: Registration) -> Registration {
-        self.register_in(registration.stripe(), || registration.moment)
+        self.register_in(registration.stripe(), || registration.read_point)
     }
 
     /// Gives up a registration. True when no other reader of the stripe holds the snapshot, or its
     /// time, and that was watched: who is told looks again, and may find that another reader does.
     #[inline]
     pub fn release(&self, registration: Registration) -> bool {
-        let moment = registration.moment;
+        let read_point = registration.read_point;
         let mut stripe = lock(&self.0[registration.stripe()]);
-        stripe.live.remove(moment.sequence);
-        let was_oldest = stripe.times.remove(moment.now);
+        stripe.live.remove(read_point.sequence);
+        let was_oldest = stripe.times.remove(read_point.now);
         let passes_on = was_oldest && std::mem::take(&mut stripe.watches_time);
-        passes_on | (!stripe.watched.is_empty() && stripe.ends_watch(moment.sequence))
+        passes_on | (!stripe.watched.is_empty() && stripe.ends_watch(read_point.sequence))
     }
 
     /// All stripes at one point in time. The only place where more than one is locked.

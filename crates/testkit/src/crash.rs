@@ -17,7 +17,7 @@ use tidesdb_sys::vfs::Vfs;
 use crate::Verdict;
 use crate::inspect;
 use crate::oracle::Contents;
-use crate::runner::{Promises, Runner, SharedPromises, World, locked};
+use crate::runner::{Machine, Promises, Runner, SharedPromises, locked};
 use crate::settings::Mix;
 
 /// A disk after a crash, with what it must hold.
@@ -174,10 +174,10 @@ impl Judge {
         *count += 1;
         let nested = (depth == 0 && *count % 50 == 0).then(|| image.sim.fork());
         let (lower, upper) = (image.lower(), image.promises.started);
-        let world = parent.world.with_disk(Arc::clone(&image.sim));
+        let machine = parent.machine.with_disk(Arc::clone(&image.sim));
         let promises = Arc::new(Mutex::new(image.promises));
         let seed = self.random.next_u64();
-        let mut runner = Runner::start(world, seed, parent.history.clone(), promises)?;
+        let mut runner = Runner::start(machine, seed, parent.history.clone(), promises)?;
         check_files(&runner)?;
         let (number, contents) = runner.find_prefix(lower, upper)?;
         self.counts.lossy += u64::from(number < upper);
@@ -200,15 +200,15 @@ impl Judge {
     fn go_on(&mut self, runner: &mut Runner, depth: usize) -> Verdict {
         let watched = depth < 2 && self.random.chance(1, 8);
         if watched {
-            let odds = match runner.world.settings.mix {
+            let odds = match runner.machine.settings.mix {
                 Mix::Everything => Odds { piece: 300, other: 2_000 },
                 // Many more files change.
                 Mix::Overwrites => Odds { piece: 10, other: 200 },
             };
             let seed = self.random.next_u64();
-            let camera = Camera::install(&runner.world.sim, &runner.promises, seed, odds);
+            let camera = Camera::install(&runner.machine.sim, &runner.promises, seed, odds);
             runner.run(50, |runner| self.judge_all(runner, &camera, depth + 1))?;
-            runner.world.sim.on_mutation(None);
+            runner.machine.sim.on_mutation(None);
         } else {
             runner.run(50, |_| Ok(()))?;
         }
@@ -216,8 +216,8 @@ impl Judge {
         runner.apply(&crate::operations::Operation::Compact)?;
         let contents = runner.read()?;
         reopen_shows(runner, &contents)?;
-        let aside = World::dir().join("set-aside");
-        match runner.world.sim.list(&aside) {
+        let aside = Machine::dir().join("set-aside");
+        match runner.machine.sim.list(&aside) {
             Ok(entries) if !entries.is_empty() => Err(format!("still set aside: {entries:?}")),
             _ => Ok(()),
         }
@@ -234,16 +234,16 @@ impl Judge {
         let promises = Arc::new(Mutex::new(image.promises));
         let seed = self.random.next_u64();
         let camera = Camera::install(disk, &promises, seed, Odds::ALWAYS);
-        let world = parent.world.with_disk(Arc::clone(disk));
-        Runner::start(world, seed, parent.history.clone(), promises)?;
+        let machine = parent.machine.with_disk(Arc::clone(disk));
+        Runner::start(machine, seed, parent.history.clone(), promises)?;
         disk.on_mutation(None);
         for again in camera.take() {
             self.counts.nested += 1;
             let context = |e| format!("recovery crashed {}: {e}", again.site);
-            let world = parent.world.with_disk(Arc::clone(&again.sim));
+            let machine = parent.machine.with_disk(Arc::clone(&again.sim));
             let promises = Arc::new(Mutex::new(image.promises));
             let runner =
-                Runner::start(world, seed, parent.history.clone(), promises).map_err(context)?;
+                Runner::start(machine, seed, parent.history.clone(), promises).map_err(context)?;
             let found = runner.read().map_err(context)?;
             if found != *contents {
                 let differences = parent.history.differences(contents, &found);
@@ -257,7 +257,7 @@ impl Judge {
 
 fn check_files(runner: &Runner) -> Verdict {
     let Some(db) = &runner.db else { return Err("no database is open".to_owned()) };
-    inspect::deep_check(db, runner.world.sim.as_ref(), &World::dir())
+    inspect::deep_check(db, runner.machine.sim.as_ref(), &Machine::dir())
 }
 
 fn reopen_shows(runner: &mut Runner, contents: &Contents) -> Verdict {

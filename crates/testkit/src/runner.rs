@@ -58,7 +58,7 @@ pub fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The machine that a database runs on.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct Machine {
     /// The disk.
     pub sim: Arc<SimVfs>,
     /// What makes calls fail, if anything does.
@@ -69,7 +69,7 @@ pub struct World {
     pub settings: Settings,
 }
 
-impl World {
+impl Machine {
     /// A machine with an empty disk.
     #[must_use]
     pub fn new(seed: u64, settings: Settings) -> Self {
@@ -132,7 +132,7 @@ struct HeldSnapshot {
 #[derive(Debug)]
 pub struct Runner {
     /// The machine.
-    pub world: World,
+    pub machine: Machine,
     /// All transactions so far.
     pub history: History,
     /// What a crash may leave.
@@ -167,7 +167,7 @@ impl Runner {
     /// # Errors
     /// When the database does not open.
     pub fn start(
-        world: World,
+        machine: Machine,
         seed: u64,
         history: History,
         promises: SharedPromises,
@@ -183,7 +183,7 @@ impl Runner {
         let mut runner = Self {
             kept_copy: None,
             callbacks: Arc::default(),
-            world,
+            machine,
             history,
             promises,
             random,
@@ -196,9 +196,9 @@ impl Runner {
             slices_before: 0,
             last_error: None,
         };
-        if runner.world.settings.callbacks {
+        if runner.machine.settings.callbacks {
             let listener = callbacks::listener(&runner.callbacks);
-            runner.world.settings.database.event_listener = Some(listener);
+            runner.machine.settings.database.event_listener = Some(listener);
         }
         runner.open()?;
         Ok(runner)
@@ -210,20 +210,20 @@ impl Runner {
     /// When it does not open although nothing was made to fail.
     pub fn open(&mut self) -> Verdict {
         self.scheduler = WatchedScheduler::new(self.random.next_u64());
-        let opened = self.world.open(&self.scheduler);
-        let db = match (opened, &self.world.faults) {
+        let opened = self.machine.open(&self.scheduler);
+        let db = match (opened, &self.machine.faults) {
             (Ok(db), _) => db,
             (Err(e), Some(faults)) => {
                 faults.excuse("open", &e)?;
                 let _quiet = faults.suspend();
                 self.scheduler = WatchedScheduler::new(self.random.next_u64());
-                self.world
+                self.machine
                     .open(&self.scheduler)
                     .map_err(|second| format!("open: {e}, and with the cause gone: {second}"))?
             }
             (Err(e), None) => return Err(format!("open: {e}")),
         };
-        if let Some(faults) = &self.world.faults {
+        if let Some(faults) = &self.machine.faults {
             faults.give_memory(&db);
         }
         self.db = Some(db);
@@ -249,7 +249,7 @@ impl Runner {
     /// When something fails.
     pub fn load(&mut self) -> Verdict {
         self.create_all()?;
-        let batches = operations::load(&mut self.random, &self.world.settings);
+        let batches = operations::load(&mut self.random, &self.machine.settings);
         for operation in batches.into_iter().chain([Operation::Compact]) {
             self.scheduler.begin();
             self.apply(&operation).map_err(|e| format!("loading, {operation:?}: {e}"))?;
@@ -277,7 +277,7 @@ impl Runner {
     /// The first finding, with the operation.
     pub fn run(&mut self, count: usize, mut after_each: impl FnMut(&Self) -> Verdict) -> Verdict {
         for step in 0..count {
-            let operation = operations::next(&mut self.random, &self.world.settings);
+            let operation = operations::next(&mut self.random, &self.machine.settings);
             self.scheduler.begin();
             let applied = self.apply(&operation).and_then(|()| self.findings_of_hooks());
             applied.map_err(|e| format!("step {step}, {operation:?}: {e}"))?;
@@ -298,7 +298,7 @@ impl Runner {
             Operation::TakeSnapshot => {
                 let number = locked(&self.promises).started;
                 if self.snapshots.len() < 3 {
-                    let now = self.world.clock.unix_seconds();
+                    let now = self.machine.clock.unix_seconds();
                     self.snapshots.push(HeldSnapshot { snapshot: db.snapshot(), now, number });
                 }
                 Ok(())
@@ -335,7 +335,7 @@ impl Runner {
                 Ok(())
             }
             Operation::Advance(seconds) => {
-                self.world.clock.advance(Duration::from_secs(*seconds));
+                self.machine.clock.advance(Duration::from_secs(*seconds));
                 Ok(())
             }
             Operation::CreateOrDrop(slot) => self.create_or_drop(&db, *slot),
@@ -350,7 +350,7 @@ impl Runner {
     }
 
     fn excuse(&self, what: &str, result: Result<(), Error>) -> Verdict {
-        match (result, &self.world.faults) {
+        match (result, &self.machine.faults) {
             (Ok(()), _) => Ok(()),
             (Err(e), Some(faults)) => faults.excuse(what, &e),
             (Err(e), None) => Err(format!("{what}: {e}")),
@@ -391,7 +391,7 @@ impl Runner {
         }
         self.open()?;
         stale.map_or(Ok(()), |batch| self.refuse_stale(&batch))?;
-        if !self.world.faults.as_ref().is_some_and(|faults| faults.disk_is_full()) {
+        if !self.machine.faults.as_ref().is_some_and(|faults| faults.disk_is_full()) {
             self.durable_if("open", Ok(()))?;
         }
         self.check()

@@ -18,14 +18,14 @@ use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 /// Values of this size go to a value log before their commit.
 const LARGE: usize = 1 << 20;
 
-struct World {
+struct Fixture {
     sim: Arc<SimVfs>,
     db: Db,
     family: Family,
     meddled: Arc<AtomicU64>,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let sim = SimVfs::new(1);
         let components = Components {
@@ -85,12 +85,12 @@ fn what_comes_between_the_two_looks_of_a_commit_is_met() {
     ];
     for (level, changed, refused) in table {
         let context = format!("{level:?}, '{changed}' is changed");
-        let world = World::new();
-        let mut transaction = world.transaction(level);
-        world.meddle_with(changed);
+        let fixture = Fixture::new();
+        let mut transaction = fixture.transaction(level);
+        fixture.meddle_with(changed);
         let committed = transaction.commit();
-        world.sim.on_mutation(None);
-        assert_eq!(world.meddled.load(Ordering::Relaxed), 1, "{context}");
+        fixture.sim.on_mutation(None);
+        assert_eq!(fixture.meddled.load(Ordering::Relaxed), 1, "{context}");
         let kind = committed.err().map(|error| error.kind());
         assert_eq!(kind, refused.then_some(ErrorKind::Conflict), "{context}");
         let written = match (refused, changed) {
@@ -98,9 +98,9 @@ fn what_comes_between_the_two_looks_of_a_commit_is_met() {
             (true, "written") => b"meddled".to_vec(),
             (true, _) => b"old".to_vec(),
         };
-        assert_eq!(world.family.get(b"written").unwrap(), Some(written), "{context}");
+        assert_eq!(fixture.family.get(b"written").unwrap(), Some(written), "{context}");
         let large = if refused { 1 } else { 2 };
-        assert_eq!(world.family.get(b"large").unwrap(), Some(vec![large; LARGE]), "{context}");
+        assert_eq!(fixture.family.get(b"large").unwrap(), Some(vec![large; LARGE]), "{context}");
     }
 }
 
@@ -109,13 +109,13 @@ fn what_comes_between_the_two_looks_of_a_commit_is_met() {
 #[test]
 fn a_read_that_must_stand_is_looked_at_twice() {
     for (changed, kind) in [("read", Some(ErrorKind::Conflict)), ("other", None)] {
-        let world = World::new();
-        let mut transaction = world.transaction(IsolationLevel::Serializable);
+        let fixture = Fixture::new();
+        let mut transaction = fixture.transaction(IsolationLevel::Serializable);
         transaction.refuse_overwritten_reads(true);
-        world.meddle_with(changed);
+        fixture.meddle_with(changed);
         let committed = transaction.commit();
-        world.sim.on_mutation(None);
-        assert_eq!(world.meddled.load(Ordering::Relaxed), 1, "'{changed}'");
+        fixture.sim.on_mutation(None);
+        assert_eq!(fixture.meddled.load(Ordering::Relaxed), 1, "'{changed}'");
         assert_eq!(committed.err().map(|error| error.kind()), kind, "'{changed}' is changed");
     }
 }

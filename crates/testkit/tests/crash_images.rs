@@ -8,7 +8,7 @@ use tidesdb_testkit::Verdict;
 use tidesdb_testkit::crash::{Camera, Counts, Judge, Odds};
 use tidesdb_testkit::operations;
 use tidesdb_testkit::oracle::History;
-use tidesdb_testkit::runner::{Promises, Runner, World};
+use tidesdb_testkit::runner::{Machine, Promises, Runner};
 use tidesdb_testkit::seeds;
 use tidesdb_testkit::settings::Settings;
 
@@ -26,14 +26,14 @@ fn one_run(seed: u64, mode: SyncMode) -> Verdict<Counts> {
     let mut random = SplitMix64::new(seed);
     let settings = Settings::random(&mut random, mode);
     let context = format!("{settings:?}");
-    let world = World::new(random.next_u64(), settings);
+    let machine = Machine::new(random.next_u64(), settings);
     let promises = Arc::new(Mutex::new(Promises::default()));
     let odds = Odds { piece: 400, other: 4_000 };
-    let camera = Camera::install(&world.sim, &promises, random.next_u64(), odds);
+    let camera = Camera::install(&machine.sim, &promises, random.next_u64(), odds);
     let mut judge = Judge::new(random.next_u64());
     let run = |judge: &mut Judge| -> Verdict {
         let seed = random.next_u64();
-        let mut runner = Runner::start(world, seed, History::default(), promises)?;
+        let mut runner = Runner::start(machine, seed, History::default(), promises)?;
         judge.judge_all(&runner, &camera, 0)?;
         runner.create_all()?;
         runner.run(400, |runner| judge.judge_all(runner, &camera, 0))?;
@@ -82,19 +82,19 @@ fn one_large_run(seed: u64) -> Verdict<Counts> {
     let mode = modes[random.index(modes.len())];
     let settings = Settings { huge_values: false, ..Settings::random(&mut random, mode) };
     let context = format!("{settings:?}");
-    let world = World::new(random.next_u64(), settings);
+    let machine = Machine::new(random.next_u64(), settings);
     let promises = Arc::new(Mutex::new(Promises::default()));
     // Some fifty thousand pieces a record.
     let odds = Odds { piece: 6, other: 1_500 };
-    let camera = Camera::install(&world.sim, &promises, random.next_u64(), odds);
+    let camera = Camera::install(&machine.sim, &promises, random.next_u64(), odds);
     let mut judge = Judge::new(random.next_u64());
     let run = |judge: &mut Judge| -> Verdict {
-        let mut runner = Runner::start(world, random.next_u64(), History::default(), promises)?;
+        let mut runner = Runner::start(machine, random.next_u64(), History::default(), promises)?;
         runner.create_all()?;
         for _ in 0..2 {
             runner.run(10, |runner| judge.judge_all(runner, &camera, 0))?;
             runner.create_all()?;
-            let large = operations::large_batch(&mut random, &runner.world.settings);
+            let large = operations::large_batch(&mut random, &runner.machine.settings);
             runner.apply(&large).map_err(|e| format!("large commit: {e}"))?;
             judge.judge_all(&runner, &camera, 0)?;
         }
@@ -113,12 +113,12 @@ fn one_run_of_overwrites(seed: u64) -> Verdict<(Counts, u64)> {
     let mode = modes[random.index(modes.len())];
     let settings = Settings::overwriting(&mut random, mode);
     let context = format!("{settings:?}");
-    let world = World::new(random.next_u64(), settings);
-    let (sim, promises) = (Arc::clone(&world.sim), Arc::new(Mutex::new(Promises::default())));
+    let machine = Machine::new(random.next_u64(), settings);
+    let (sim, promises) = (Arc::clone(&machine.sim), Arc::new(Mutex::new(Promises::default())));
     let mut judge = Judge::new(random.next_u64());
     let run = |judge: &mut Judge| -> Verdict<u64> {
         let (seed, shared) = (random.next_u64(), Arc::clone(&promises));
-        let mut runner = Runner::start(world, seed, History::default(), shared)?;
+        let mut runner = Runner::start(machine, seed, History::default(), shared)?;
         runner.load()?;
         let odds = Odds { piece: 10, other: 900 };
         let camera = Camera::install(&sim, &promises, random.next_u64(), odds);
@@ -171,10 +171,10 @@ fn the_same_seed_gives_the_same_run() {
     let trace = || {
         let mut random = SplitMix64::new(seeds::from_environment(5));
         let settings = Settings::random(&mut random, SyncMode::None);
-        let world = World::new(random.next_u64(), settings);
-        let sim = Arc::clone(&world.sim);
+        let machine = Machine::new(random.next_u64(), settings);
+        let sim = Arc::clone(&machine.sim);
         let promises = Arc::new(Mutex::new(Promises::default()));
-        let mut runner = Runner::start(world, 9, History::default(), promises).unwrap();
+        let mut runner = Runner::start(machine, 9, History::default(), promises).unwrap();
         runner.create_all().unwrap();
         runner.run(300, |_| Ok(())).unwrap();
         (sim.trace_hash(), sim.state_hash())

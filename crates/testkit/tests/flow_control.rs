@@ -71,14 +71,14 @@ impl Scheduler for StuckDisk {
     }
 }
 
-struct World {
+struct Fixture {
     sim: Arc<SimVfs>,
     clock: Arc<ManualClock>,
     disk: Arc<StuckDisk>,
     events: Arc<Mutex<Vec<String>>>,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let clock = Arc::new(ManualClock::new(1_000_000));
         let disk = Self::scheduler(&clock);
@@ -132,20 +132,20 @@ fn stall_count(db: &Db, reason: StallReason) -> u64 {
 
 #[test]
 fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default().stall_timeout_ms(5_000));
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default().stall_timeout_ms(5_000));
     let family = db.create_family("family", small()).unwrap();
-    world.disk.stuck.store(true, Ordering::SeqCst);
+    fixture.disk.stuck.store(true, Ordering::SeqCst);
     let error = write_until_refused(&family);
     assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
     assert!(error.to_string().contains("flush queue"), "{error}");
     assert!(stall_count(&db, StallReason::FlushQueue) > 0);
     assert!(db.stats().stall_nanos >= 5_000_000_000);
-    assert!(world.reported("waited") > 0, "{:?}", world.events);
+    assert!(fixture.reported("waited") > 0, "{:?}", fixture.events);
     // Refused without effect, and let in again as soon as the disk takes something.
     assert_eq!(family.put(b"refused", b"1").unwrap_err().kind(), ErrorKind::Stalled);
     assert_eq!(family.get(b"refused").unwrap(), None);
-    world.disk.stuck.store(false, Ordering::SeqCst);
+    fixture.disk.stuck.store(false, Ordering::SeqCst);
     family.put(b"taken", b"1").unwrap();
     assert_eq!(family.get(&0_u64.to_be_bytes()).unwrap(), Some(vec![7; 200]));
     db.close().unwrap();
@@ -153,21 +153,21 @@ fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
 
 #[test]
 fn an_explicit_flush_of_a_disk_that_takes_nothing_ends_in_an_error() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default().stall_timeout_ms(5_000));
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default().stall_timeout_ms(5_000));
     let family = db.create_family("family", small()).unwrap();
     family.put(b"key", b"value").unwrap();
-    world.disk.stuck.store(true, Ordering::SeqCst);
+    fixture.disk.stuck.store(true, Ordering::SeqCst);
     for call in [Family::flush, Family::compact, Family::compact_and_wait] {
-        let before = world.clock.monotonic_nanos();
+        let before = fixture.clock.monotonic_nanos();
         let error = call(&family).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
         assert!(error.to_string().contains("flush queue"), "{error}");
-        let seconds = (world.clock.monotonic_nanos() - before) / 1_000_000_000;
+        let seconds = (fixture.clock.monotonic_nanos() - before) / 1_000_000_000;
         assert!((5..8).contains(&seconds), "{seconds} s");
     }
     assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Stalled);
-    world.disk.stuck.store(false, Ordering::SeqCst);
+    fixture.disk.stuck.store(false, Ordering::SeqCst);
     family.flush().unwrap();
     assert_eq!((family.stats().work.flush_tables_written, family.stats().frozen_memtables), (1, 0));
 }
@@ -175,24 +175,24 @@ fn an_explicit_flush_of_a_disk_that_takes_nothing_ends_in_an_error() {
 /// The flush was begun by a writer, and others wait for it without having asked for it.
 #[test]
 fn waiting_for_a_disk_that_takes_nothing_ends_in_an_error() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default().stall_timeout_ms(5_000));
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default().stall_timeout_ms(5_000));
     let family = db.create_family("family", small()).unwrap();
     for round in 0_u64..3 {
-        world.disk.stuck.store(true, Ordering::SeqCst);
+        fixture.disk.stuck.store(true, Ordering::SeqCst);
         let mut n = 0_u64;
         while !family.is_flushing() {
             family.put(&n.to_be_bytes(), &[round as u8; 200]).unwrap();
             n += 1;
         }
         let call = [Db::wait_idle, Db::pause_background, Db::compact_and_wait][round as usize];
-        let before = world.clock.monotonic_nanos();
+        let before = fixture.clock.monotonic_nanos();
         let error = call(&db).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
         assert!(error.to_string().contains("flush queue"), "{error}");
-        let seconds = (world.clock.monotonic_nanos() - before) / 1_000_000_000;
+        let seconds = (fixture.clock.monotonic_nanos() - before) / 1_000_000_000;
         assert!((5..15).contains(&seconds), "{seconds} s");
-        world.disk.stuck.store(false, Ordering::SeqCst);
+        fixture.disk.stuck.store(false, Ordering::SeqCst);
         // Nothing is paused either.
         family.flush().unwrap();
         db.wait_idle().unwrap();
@@ -205,24 +205,24 @@ fn waiting_for_a_disk_that_takes_nothing_ends_in_an_error() {
 /// While a merge is in the middle of something, here in creating its table, another is asked for.
 #[test]
 fn a_merge_that_gets_nowhere_does_not_hold_up_others_without_end() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default().stall_timeout_ms(5_000));
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default().stall_timeout_ms(5_000));
     let family = db.create_family("family", small()).unwrap();
     for n in 0_u64..2 {
         (0_u64..100).for_each(|key| family.put(&key.to_be_bytes(), &[n as u8; 20]).unwrap());
         family.flush().unwrap();
     }
-    world.disk.stuck.store(true, Ordering::SeqCst);
+    fixture.disk.stuck.store(true, Ordering::SeqCst);
     let (inner, errors) = (family.clone(), Arc::new(Mutex::new(Vec::new())));
     let met = Arc::clone(&errors);
-    world.sim.on_mutation(Some(Arc::new(move |_, mutation| {
+    fixture.sim.on_mutation(Some(Arc::new(move |_, mutation| {
         let table = mutation.path.extension().is_some_and(|extension| extension == "klog");
         if table && mutation.kind == MutationKind::Create && mutation.phase == Phase::Before {
             met.lock().unwrap().push(inner.compact().unwrap_err());
         }
     })));
     family.compact().unwrap();
-    world.sim.on_mutation(None);
+    fixture.sim.on_mutation(None);
     let errors = errors.lock().unwrap();
     let [error] = errors.as_slice() else { panic!("{errors:?}") };
     assert_eq!(error.kind(), ErrorKind::Stalled, "{error}");
@@ -232,9 +232,9 @@ fn a_merge_that_gets_nowhere_does_not_hold_up_others_without_end() {
 }
 
 /// Lengths of the tables and value logs in the directory, once those that were replaced are gone.
-fn bytes_on_disk(world: &World) -> u64 {
-    while world.disk.inner.step_lane(Lane::Housekeeping) {}
-    let entries = world.sim.list(Path::new("/db")).unwrap();
+fn bytes_on_disk(fixture: &Fixture) -> u64 {
+    while fixture.disk.inner.step_lane(Lane::Housekeeping) {}
+    let entries = fixture.sim.list(Path::new("/db")).unwrap();
     let data = |name: &str| name.ends_with(".klog") || name.ends_with(".vlog");
     entries.iter().filter(|entry| data(&entry.name)).map(|entry| entry.len).sum()
 }
@@ -246,27 +246,27 @@ fn overwriting_is_slowed_before_garbage_passes_its_bound() {
     // From which size on values lie in value logs -> bound on what is there for each live byte: a
     // value log may be half garbage.
     for (klog_value_threshold, bound) in [(512, 1.5), (64, 2.0)] {
-        let mut world = World::new();
-        let db = world.open(DbOptions::default());
+        let mut fixture = Fixture::new();
+        let db = fixture.open(DbOptions::default());
         let options = small()
             .l1_file_count_trigger(500)
             .klog_value_threshold(klog_value_threshold)
             .compression(Compression::None);
         assert!((options.max_space_amplification - 1.5).abs() < 1e-9);
         let family = db.create_family("family", options.clone()).unwrap();
-        world.disk.merges_last.store(true, Ordering::SeqCst);
+        fixture.disk.merges_last.store(true, Ordering::SeqCst);
         let mut most = 0;
         for n in 0..40 * KEYS {
             let key = (n * 7919 % KEYS).to_be_bytes();
             family.put(&key, &[(n / KEYS) as u8; 100]).unwrap();
             if n % 50 == 0 {
-                most = most.max(bytes_on_disk(&world));
+                most = most.max(bytes_on_disk(&fixture));
             }
         }
         assert!(stall_count(&db, StallReason::SpaceAmplification) > 0, "{:?}", db.stats());
-        assert!(world.reported("space amplification") > 0, "{:?}", world.events);
+        assert!(fixture.reported("space amplification") > 0, "{:?}", fixture.events);
         family.compact().unwrap();
-        let live = bytes_on_disk(&world);
+        let live = bytes_on_disk(&fixture);
         // And what is written while a merge runs.
         let allowed = live as f64 * bound + 6.0 * options.write_buffer_size as f64;
         assert!(most as f64 <= allowed, "{most} bytes were there for {live} live ones");
@@ -278,8 +278,8 @@ fn overwriting_is_slowed_before_garbage_passes_its_bound() {
 #[test]
 fn what_a_snapshot_holds_does_not_slow_writers() {
     const KEYS: u64 = 5_000;
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default());
     let options = small().compression(Compression::None);
     let family = db.create_family("family", options).unwrap();
     let write_all = |value| {
@@ -300,9 +300,9 @@ fn what_a_snapshot_holds_does_not_slow_writers() {
 
 #[test]
 fn a_budget_below_one_memtable_is_kept_and_writers_get_on() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let budget = 4 << 20;
-    let db = world.open(DbOptions::default().max_memory_usage(budget));
+    let db = fixture.open(DbOptions::default().max_memory_usage(budget));
     let options = FamilyOptions::default().min_disk_space(0);
     assert!(options.write_buffer_size as u64 > budget);
     let open = |n| db.create_family(&format!("family-{n}"), options.clone()).unwrap();
@@ -316,7 +316,7 @@ fn a_budget_below_one_memtable_is_kept_and_writers_get_on() {
     }
     let stats = db.stats();
     assert!(stats.work.flush_tables_written > 3, "{stats:?}");
-    assert!(world.reported("memory is") > 0);
+    assert!(fixture.reported("memory is") > 0);
     for n in (0_u64..60_000).step_by(97) {
         let value = families[n as usize % 3].get(&n.to_be_bytes()).unwrap();
         assert_eq!(value, Some(vec![n as u8; 100]));
@@ -327,9 +327,9 @@ fn a_budget_below_one_memtable_is_kept_and_writers_get_on() {
 /// Memtables too small to be worth a flush took three times the budget.
 #[test]
 fn many_families_with_a_little_each_keep_to_the_budget() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let budget = 8 << 20;
-    let db = world.open(DbOptions::default().max_memory_usage(budget));
+    let db = fixture.open(DbOptions::default().max_memory_usage(budget));
     let options = FamilyOptions::default().min_disk_space(0);
     let names: Vec<String> = (0..3000).map(|n| format!("family-{n}")).collect();
     let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), options.clone())).collect();
@@ -350,8 +350,8 @@ fn many_families_with_a_little_each_keep_to_the_budget() {
 
 #[test]
 fn memory_that_no_flush_frees_slows_writers_and_does_not_stop_them() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default().max_memory_usage(4 << 20));
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default().max_memory_usage(4 << 20));
     let options = FamilyOptions::default().min_disk_space(0);
     let family = db.create_family("family", options).unwrap();
     // Scans hold on to the memtables that they read, flushed or not.
@@ -374,8 +374,8 @@ fn memory_that_no_flush_frees_slows_writers_and_does_not_stop_them() {
 
 #[test]
 fn budgets_that_cannot_work_are_refused() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default());
     let refused = RuntimeOptions::default().max_memory_usage(1 << 20);
     assert_eq!(db.set_options(refused).unwrap_err().kind(), ErrorKind::Invalid);
     let changed = RuntimeOptions::default()

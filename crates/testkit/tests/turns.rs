@@ -28,13 +28,13 @@ use tidesdb_testkit::isolation::threads::Workload;
 use tidesdb_testkit::seeds::{run_all, scale};
 
 /// A database on a simulated disk, whose jobs run when one of the parties runs them.
-struct World {
+struct Fixture {
     sim: Arc<SimVfs>,
     scheduler: Arc<ManualScheduler>,
     db: Db,
 }
 
-impl World {
+impl Fixture {
     fn new(seed: u64) -> Self {
         let (sim, scheduler) = (SimVfs::new(seed), Arc::new(ManualScheduler::new(seed)));
         let db = open(&sim, &scheduler, "/db");
@@ -82,10 +82,10 @@ impl TransactionalStore for Stepped {
 fn histories(name: &str, level: Option<Level>, lists: bool) {
     let mut runs = 20 * scale();
     run_all(name, |seed| {
-        let world = World::new(seed);
+        let fixture = Fixture::new(seed);
         let families = [tiny_family(), tiny_family()];
-        let store = EngineStore::new(world.db, &families, None, seed)?;
-        let store = Stepped { store, scheduler: world.scheduler };
+        let store = EngineStore::new(fixture.db, &families, None, seed)?;
+        let store = Stepped { store, scheduler: fixture.scheduler };
         let keys = [2, 4, 12][seed as usize % 3];
         let workload = Workload { sessions: 3, transactions: 12, keys, level, lists, seed };
         threads_in_turns(&store, &workload)?;
@@ -159,9 +159,10 @@ fn said<T>(result: tidesdb::Result<T>) -> Verdict<T> {
 }
 
 /// Flushes, compactions, and jobs of the background.
-fn disturber(world: &World, family: &Family, seed: u64) -> Party<'static> {
+fn disturber(fixture: &Fixture, family: &Family, seed: u64) -> Party<'static> {
     let mut random = SplitMix64::new(seed);
-    let (db, family, scheduler) = (world.db.clone(), family.clone(), Arc::clone(&world.scheduler));
+    let (db, family, scheduler) =
+        (fixture.db.clone(), family.clone(), Arc::clone(&fixture.scheduler));
     Box::new(move || match random.below(8) {
         0 => said(db.flush()),
         1 => said(family.compact()),
@@ -202,8 +203,8 @@ fn read(db: &Db, family: &Family, way: u64) -> Verdict<u64> {
 fn a_key_that_is_overwritten_is_always_there() {
     let mut runs = 110 * scale();
     run_all("a_key_that_is_overwritten_is_always_there", |seed| {
-        let world = World::new(seed);
-        let family = said(world.db.create_family("family", tiny_family()))?;
+        let fixture = Fixture::new(seed);
+        let family = said(fixture.db.create_family("family", tiny_family()))?;
         let mut random = SplitMix64::new(seed);
         let put = |number: u64, padding: usize| {
             let mut value = number.to_le_bytes().to_vec();
@@ -218,7 +219,7 @@ fn a_key_that_is_overwritten_is_always_there() {
         });
         let readers = (0..2).map(|_| {
             let (mut ways, mut last) = (SplitMix64::new(random.next_u64()), 0);
-            let (db, family) = (&world.db, &family);
+            let (db, family) = (&fixture.db, &family);
             Box::new(move || {
                 let found = read(db, family, ways.below(8))?;
                 if found < last {
@@ -229,7 +230,7 @@ fn a_key_that_is_overwritten_is_always_there() {
             }) as Party<'_>
         });
         let workers = std::iter::once(writer).chain(readers).collect();
-        let disturber = disturber(&world, &family, random.next_u64());
+        let disturber = disturber(&fixture, &family, random.next_u64());
         in_turns(seed, 25, workers, vec![disturber])?;
         runs -= 1;
         Ok(runs == 0)
@@ -252,9 +253,9 @@ fn check_copy(family: &Family, what: &str) -> Verdict {
 fn families_that_are_copied_renamed_and_dropped_in_the_middle_of_commits() {
     let mut runs = 25 * scale();
     run_all("families_that_are_copied", |seed| {
-        let world = World::new(seed);
-        let family = said(world.db.create_family("family", tiny_family()))?;
-        let passing = std::sync::Mutex::new(said(world.db.create_family("1", tiny_family()))?);
+        let fixture = Fixture::new(seed);
+        let family = said(fixture.db.create_family("family", tiny_family()))?;
+        let passing = std::sync::Mutex::new(said(fixture.db.create_family("1", tiny_family()))?);
         let put = |key: &[u8], number: u64| said(family.put(key, &number.to_le_bytes()));
         put(b"first", 0)?;
         put(b"second", 0)?;
@@ -271,14 +272,14 @@ fn families_that_are_copied_renamed_and_dropped_in_the_middle_of_commits() {
             written += 1;
             let mut batch = WriteBatch::new();
             said(batch.put(&target, b"key", &written.to_le_bytes()))?;
-            match world.db.write(&batch).and_then(|()| target.get(b"key")) {
+            match fixture.db.write(&batch).and_then(|()| target.get(b"key")) {
                 Ok(Some(value)) if value == written.to_le_bytes() => Ok(()),
                 Ok(found) => Err(format!("{found:?} was read and {written} written")),
                 Err(Error::FamilyDropped(_)) => Ok(()),
                 Err(e) => Err(format!("the engine says: {e}")),
             }
         });
-        let (db, mut name) = (world.db.clone(), 1_u64);
+        let (db, mut name) = (fixture.db.clone(), 1_u64);
         let copier: Party<'_> = Box::new(|| {
             let copy = said(db.clone_family("family", "copy"))?;
             check_copy(&copy, "a copy")?;
@@ -292,10 +293,10 @@ fn families_that_are_copied_renamed_and_dropped_in_the_middle_of_commits() {
             name += 1;
             said(db.checkpoint(format!("/checkpoint {name}")))
         });
-        let disturber = disturber(&world, &family, seed);
+        let disturber = disturber(&fixture, &family, seed);
         in_turns(seed, 4, vec![writer, of_passing, copier], vec![disturber])?;
         for at in 2..6 {
-            let copy = open(&world.sim, &world.scheduler, &format!("/checkpoint {at}"));
+            let copy = open(&fixture.sim, &fixture.scheduler, &format!("/checkpoint {at}"));
             check_copy(&said(copy.family("family"))?, "a checkpoint")?;
         }
         runs -= 1;

@@ -1,4 +1,4 @@
-//! Times copies: `clone_family`, checkpoints, backups, and writers beside a backup.
+//! Times copies: `clone_family`, checkpoints, backups, and writers during a backup.
 //!
 //! `cargo run --release -p tidesdb --example copy_bench -- DIRECTORY [MIB [TABLE_MIB [WHAT]]]`
 //!
@@ -7,7 +7,7 @@
 //! copy is compared with the same bytes copied by plain reads and writes of a mebibyte, synced file
 //! by file as a backup does; both read what the page cache has. Clones and checkpoints are reported
 //! with the time that one sync of a small file takes there, before and behind each. One writer is
-//! measured beside a backup, beside such a plain copy, beside a thread that only computes, and
+//! measured during a backup, during such a plain copy, with a thread that only computes, and
 //! alone for as long after each of these: with WHAT of `writers` one that puts as much as it can,
 //! with `modest` one of 50,000 puts a second; with `copies` only copies are timed.
 
@@ -25,7 +25,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// Rounds of each measurement.
 const ROUNDS: u32 = 3;
 
-/// How long the thread computes that a writer is measured beside.
+/// How long the thread computes with which a writer is measured.
 const COMPUTING: Duration = Duration::from_secs(2);
 
 /// Puts a second of the writer that does not write as much as it can.
@@ -182,7 +182,7 @@ fn with_writer(
     })
 }
 
-/// Puts a second of a writer beside each kind of copy, and alone for as long, each time from a
+/// Puts a second of a writer during each kind of copy, and alone for as long, each time from a
 /// database at rest on a disk that has nothing to write.
 fn writers(db: &Db, family: (&Family, u64), wanted: Option<f64>, directory: &Path) -> Outcome<()> {
     let (backup, plain) = (directory.join("backup"), directory.join("plain"));
@@ -211,7 +211,7 @@ fn writers(db: &Db, family: (&Family, u64), wanted: Option<f64>, directory: &Pat
                 Ok(())
             })?;
             println!(
-                "round {round}: {beside:.0} puts a second beside {what} of {:.1} s ({:.0} MB/s), \
+                "round {round}: {beside:.0} puts a second during {what} of {:.1} s ({:.0} MB/s), \
                  {:.0} alone: {:.2}",
                 took.as_secs_f64(),
                 if what == "computing" { 0.0 } else { bytes as f64 / 1e6 / took.as_secs_f64() },

@@ -12,8 +12,8 @@
 //! With `restless` the small commits follow each other without a pause. They may outrun the large
 //! one, which is refused then: how often is printed behind the times.
 //!
-//! Printed are times of the small commits in microseconds: those that ran beside the commit of the
-//! large one, and those beside reading alone. The program fails when the slowest of the first took
+//! Printed are times of the small commits in microseconds: those that ran during the commit of the
+//! large one, and those during its reads. The program fails when the slowest of the first took
 //! a millisecond longer than the slowest of the others.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,10 +28,10 @@ use tidesdb::{
 /// so that there are very many ranges, and the commit that looks at them takes its time.
 const KEYS_PER_RANGE: u64 = 3;
 
-/// Commits that should be met, beside the large one.
+/// Small commits that should be met during the large one.
 const SAMPLES: usize = 1000;
 
-/// How much longer the slowest small commit may take beside a large one than beside reads alone.
+/// How much longer the slowest small commit may take during a large one than during reads.
 const MOST_WAITED: Duration = Duration::from_millis(1);
 
 /// So many times the rounds at most, where a large commit is over before others begin.
@@ -124,8 +124,8 @@ impl Place {
         Ok(commits)
     }
 
-    /// Reads everything once and commits, beside a writer. Returns the small commits that ran
-    /// meanwhile: beside the commit, or beside reading alone.
+    /// Reads everything once and commits, while a writer runs. Returns the small commits that ran
+    /// meanwhile: during the commit, or during the reads.
     fn round(&self, reads: Reads, writer: Writer) -> tidesdb::Result<[Vec<Duration>; 2]> {
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -141,11 +141,11 @@ impl Place {
             over.store(true, Ordering::Relaxed);
             let panicked = |_| Err(tidesdb::Error::Internal("the writer panicked".to_owned()));
             let small = small.join().unwrap_or_else(panicked)?;
-            let beside = |commit: &&Commit| commit.0 + commit.1 >= began && commit.0 <= ended;
+            let during = |commit: &&Commit| commit.0 + commit.1 >= began && commit.0 <= ended;
             let alone = |commit: &&Commit| commit.0 > ended;
             let times = |commit: &Commit| commit.1;
             Ok([
-                small.iter().filter(beside).map(times).collect(),
+                small.iter().filter(during).map(times).collect(),
                 small.iter().filter(alone).map(times).collect(),
             ])
         })
@@ -216,14 +216,14 @@ fn main() -> tidesdb::Result<()> {
                 if round >= rounds && all[0].len() >= SAMPLES {
                     break;
                 }
-                let [beside, alone] = place.round(reads, writer)?;
-                all[0].extend(beside);
+                let [during, alone] = place.round(reads, writer)?;
+                all[0].extend(during);
                 all[1].extend(alone);
             }
-            show(&format!("{reads:?}, {writer:?}: beside the commit"), &mut all[0]);
-            show(&format!("{reads:?}, {writer:?}: beside reads alone"), &mut all[1]);
-            let [beside, alone] = all.map(|times| times.into_iter().max().unwrap_or_default());
-            missed += u32::from(beside > alone + MOST_WAITED);
+            show(&format!("{reads:?}, {writer:?}: during the commit"), &mut all[0]);
+            show(&format!("{reads:?}, {writer:?}: during reads"), &mut all[1]);
+            let [during, alone] = all.map(|times| times.into_iter().max().unwrap_or_default());
+            missed += u32::from(during > alone + MOST_WAITED);
             // ORDERING: relaxed; a count.
             let refused = place.refused.swap(0, Ordering::Relaxed);
             if refused > 0 {
@@ -231,10 +231,7 @@ fn main() -> tidesdb::Result<()> {
             }
         }
     }
-    println!(
-        "bound: {} us more in the worst case than beside reads alone",
-        MOST_WAITED.as_micros()
-    );
+    println!("bound: {} us more in the worst case than during reads", MOST_WAITED.as_micros());
     if missed > 0 {
         return Err(tidesdb::Error::Internal(format!("the bound was missed {missed} times")));
     }

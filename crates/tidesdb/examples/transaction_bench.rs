@@ -1,4 +1,4 @@
-//! What transactions cost beside plain operations, on one thread and on several.
+//! What transactions cost compared with plain operations, on one thread and on several.
 //!
 //! `cargo run --release -p tidesdb --example transaction_bench [THREADS]`. Each figure is the best
 //! of a few rounds, per operation; the log is not synced.

@@ -50,6 +50,7 @@ mod flush;
 #[cfg(doctest)]
 mod guide;
 mod handles;
+mod isolation;
 mod iterator;
 mod memory;
 mod memtable;
@@ -58,7 +59,6 @@ pub mod options_file;
 mod output;
 mod read;
 pub mod salvage;
-mod ssi;
 mod stats;
 mod telemetry;
 #[doc(hidden)]
@@ -89,12 +89,13 @@ pub use tidesdb_sys::vfs::{
 pub use crate::db::{Components, CopyOptions, Db};
 pub use crate::family::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub use crate::handles::{Family, Snapshot};
+pub use crate::isolation::IsolationLevel;
 pub use crate::iterator::{KeyRange, Scan, ScanEntries, ScanKeys, ScanOptions};
 pub use crate::read::{Expiry, PinnedValue};
 pub use crate::stats::{
     CacheStats, DbStats, FamilySpace, FamilyStats, LatencyStats, LevelStats, MemoryStats,
     ReadStats, StallStats, TombstoneDensity, TreeLevelStats, TreeStats, WorkStats,
 };
-pub use crate::transaction::{IsolationLevel, Transaction, TransactionStats};
+pub use crate::transaction::{Transaction, TransactionStats};
 pub use crate::verify::VerifyReport;
 pub use crate::write::{WriteBatch, WriteOptions};

@@ -26,7 +26,7 @@ pub struct DbOptions {
     /// Create the database when the directory is empty or absent. Default `true`.
     pub create_if_missing: bool,
     /// Open without writing anything; writes return `OpenedReadOnly`. Any number of readers may
-    /// have a database open, but none beside a writer. Default `false`.
+    /// have a database open, but none while a writer has. Default `false`.
     pub read_only: bool,
     /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
     /// 0 disables the block cache. Default 64 MiB.

@@ -161,7 +161,7 @@ impl FamilyOptions {
         self
     }
 
-    /// Bytes that must be free for a flush to start, and stay free beside a compaction, on a volume
+    /// Bytes that must be free for a flush to start, and stay free during a compaction, on a volume
     /// of so many bytes (if known).
     #[must_use]
     pub fn least_free_bytes(&self, volume_bytes: Option<u64>) -> u64 {

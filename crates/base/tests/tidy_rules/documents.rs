@@ -133,6 +133,30 @@ pub(crate) fn nameless(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Names of types that say less than the field's word: a read point, a mode, a model.
+const VAGUE_TYPES: &[&str] = &["Moment", "Ground", "World"];
+
+/// Files that still have such types.
+const HAS_VAGUE_TYPES: &str = "crates/tidesdb/src/compaction/plan/tests/";
+
+/// Types with a name that the field has a better one for.
+pub(crate) fn vague_types(path: &str, text: &str) -> Vec<String> {
+    if path.starts_with(HAS_VAGUE_TYPES) {
+        return Vec::new();
+    }
+    let vague = |line: &str| {
+        let definition = ["struct ", "enum ", "trait ", "type "].iter().find_map(|kind| {
+            let (before, rest) = line.split_once(kind)?;
+            (before.is_empty() || before.starts_with("pub")).then_some(rest)
+        })?;
+        let name = definition.split(|c: char| !c.is_alphanumeric()).next()?;
+        VAGUE_TYPES.contains(&name).then(|| name.to_owned())
+    };
+    let lines = text.lines().enumerate();
+    let found = lines.filter_map(|(at, line)| Some((at, vague(line.trim_start())?)));
+    found.map(|(at, name)| format!("{path}:{}: a type '{name}': name what it is", at + 1)).collect()
+}
+
 /// Lines in which a call answers what it returns: a name of code, or a constant of C.
 pub(crate) fn answering(path: &str, text: &str) -> Vec<String> {
     let wrong = |line: &str| {
@@ -360,6 +384,12 @@ mod tests {
             1
         );
         assert!(nameless_functions("a.rs", "fn waits_for_no_reader() {}\n").is_empty());
+    }
+
+    #[test]
+    fn types_with_vague_names_are_found() {
+        assert_eq!(vague_types("a.rs", "pub(crate) struct Moment {\n    enum World {\n").len(), 2);
+        assert!(vague_types("a.rs", "struct Moments;\nlet x: Moment;\n").is_empty());
     }
 
     #[test]

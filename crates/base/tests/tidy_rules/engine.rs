@@ -7,7 +7,7 @@ use super::{is_test_file, shipped_lines};
 /// live in the module that does the work (`impl Core` in `flush`, `write`, ...); `calls` holds
 /// their calls to the same order.
 const ORDER: &[&[&str]] = &[
-    &["ssi", "telemetry"],
+    &["isolation", "telemetry"],
     &["memtable"],
     &["wal"],
     &["flow", "memory", "cache", "version"],
@@ -37,7 +37,8 @@ const PURE: &[&str] = &[
     "memory/levels",
     "compaction/plan",
     "output/drop_rules",
-    "ssi/overwritten",
+    "isolation/level",
+    "isolation/out_conflicts",
 ];
 
 /// Modules that no paragraph of a text names.

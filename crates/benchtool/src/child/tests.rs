@@ -9,6 +9,9 @@ use crate::measure::series::Kind;
 use crate::spec::{Isolation, Mix, Overlap, Pattern, RowCount, Setup, Sizes};
 use std::path::PathBuf;
 
+mod broken_engines;
+mod figures;
+
 fn spec(engine: &str, workload: Workload, pattern: Pattern) -> JobSpec {
     let shape = Shape {
         workload,
@@ -185,17 +188,6 @@ fn what_an_engine_lacks_is_skipped() {
     assert!(result.problems[0].contains("B+tree"), "{:?}", result.problems);
 }
 
-/// A family whose only row was dropped is noticed.
-#[test]
-fn a_family_that_lost_its_row_is_caught() {
-    for (engine, status) in [("memory", Status::Valid), ("broken-drops", Status::Invalid)] {
-        let mut spec = spec(engine, Workload::Families, Pattern::Random);
-        spec.shape.families = 10_001;
-        let result = run_in_memory(spec);
-        assert_eq!(result.status, status, "{:?}", result.problems);
-    }
-}
-
 /// What one run records, another repeats; a trace with wrong expectations notices.
 #[test]
 fn a_recorded_run_can_be_replayed() {
@@ -270,196 +262,6 @@ fn draws_write_as_much_unchecked() {
         let looked = result.keys_visible.is_some();
         assert_eq!(looked, verify == Verify::Full);
     }
-}
-
-#[test]
-fn dropped_writes_are_caught() {
-    for workload in WORKLOADS {
-        let mut spec = spec("broken-drops", workload, Pattern::Random);
-        // Reading once around meets every key; a full pass has to end by itself.
-        spec.shape.operations = Some(60_000);
-        spec.shape.seconds = (workload == Workload::Iter).then_some(0.0);
-        // A dropped write that is overwritten before anyone reads it leaves no trace: enough are
-        // dropped that some stay, and one thread does the same at every run.
-        if matches!(workload, Workload::Mixed | Workload::Overwrite | Workload::Txn) {
-            spec.shape.operations = Some(600_000);
-            spec.shape.threads = 1;
-        }
-        // A deletion of a dropped write hides it, so only few of the rows are deleted.
-        if workload == Workload::Delete {
-            spec.shape.num = 300_000;
-            spec.shape.seconds = Some(0.003);
-        }
-        if workload == Workload::DeleteRange {
-            // One range of each thread, since the model engine looks at every row for each of them.
-            spec.shape.num = 100_000;
-            spec.shape.range_size = 1_000;
-            spec.shape.seconds = Some(0.0);
-        }
-        if workload == Workload::Ttl {
-            // No check misses a dropped write that had expired before: enough that some had not,
-            // the same ones at every run.
-            spec.shape.num = 200_000;
-            spec.shape.threads = 1;
-        }
-        let result = run_in_memory(spec);
-        assert_eq!(result.status, Status::Invalid, "{workload:?}");
-        assert!(result.wrong > 0 && !result.problems.is_empty());
-    }
-}
-
-#[test]
-fn stale_values_are_caught() {
-    for pattern in [Pattern::Zipfian, Pattern::Uniform] {
-        for workload in [Workload::Write, Workload::Mixed] {
-            let mut spec = spec("broken-stale", workload, pattern);
-            // Whether a stale value is overwritten in time must not depend on chance.
-            spec.shape.threads = 1;
-            let result = run_in_memory(spec);
-            assert_eq!(result.status, Status::Invalid, "{workload:?} {pattern:?}");
-        }
-    }
-}
-
-#[test]
-fn ignored_deletes_are_caught() {
-    for pattern in PATTERNS {
-        let result = run_in_memory(spec("broken-deletes", Workload::Delete, pattern));
-        assert_eq!(result.status, Status::Invalid, "{pattern:?}");
-        assert_eq!(result.keys_visible, Some(30_000));
-    }
-}
-
-#[test]
-fn a_late_seek_is_caught() {
-    for workload in [Workload::Seek, Workload::Range] {
-        let result = run_in_memory(spec("broken-seek", workload, Pattern::Random));
-        assert_eq!(result.status, Status::Invalid);
-    }
-}
-
-#[test]
-fn failures_and_interruptions_are_told() {
-    let result = run_in_memory(spec("no-such-engine", Workload::Write, Pattern::Seq));
-    assert_eq!(result.status, Status::Failed);
-    let mut interrupted = spec("memory", Workload::Write, Pattern::Seq);
-    let directory = tempfile::tempdir().unwrap();
-    interrupted.directory = directory.path().to_path_buf();
-    let result = run(&interrupted, &AtomicBool::new(true));
-    assert_eq!(result.status, Status::Interrupted);
-    assert!(result.operations[0].operations < 30_000);
-    let mut tiny = spec("memory", Workload::Write, Pattern::Seq);
-    tiny.shape.value_size = 3;
-    assert_eq!(run_in_memory(tiny).status, Status::Failed);
-}
-
-#[test]
-fn amplification_follows_from_known_counters() {
-    let spec = spec("memory", Workload::Write, Pattern::Seq);
-    let dataset = Dataset::new(&spec.shape).unwrap();
-    let engine = engines::open(&spec).unwrap();
-    let interrupted = AtomicBool::new(false);
-    let mut outcome = run_phase(engine.as_ref(), &dataset, &spec, &interrupted).unwrap();
-    outcome.tally.errors = 2;
-    outcome.tally.not_found = 3;
-    let user_bytes = 30_000 * 116;
-    let stats = |bytes, syncs: u64| EngineStats {
-        log_bytes: Some(bytes),
-        flush_bytes: Some(bytes / 2),
-        compaction_bytes: Some(0),
-        log_syncs: Some(syncs),
-        resolution_bytes: 1,
-        sorted_runs: Some(syncs),
-        cache: Some((3 * syncs, syncs)),
-    };
-    let sample = |written_bytes, cpu_user| Sample { written_bytes, cpu_user, ..Sample::default() };
-    let marks = Marks {
-        base: sample(0, 0.0),
-        before: sample(1_000, 1.0),
-        after: sample(2_000, 2.0),
-        settled: sample(1_000 + 2 * user_bytes, 3.5),
-        stats_before: stats(100, 5),
-        stats_after: stats(100 + 2 * user_bytes, 15),
-        settle: Duration::from_secs(2),
-        open: Duration::ZERO,
-        peak_anonymous: 7,
-    };
-    let result = summarise(&spec, &outcome, &marks);
-    assert_eq!(result.user_bytes, user_bytes);
-    assert_eq!(result.write_amplification, Some(2.0));
-    assert_eq!(result.engine_write_amplification, Some(3.0));
-    assert_eq!(result.commits_per_sync, Some(3_000.0));
-    assert_eq!((result.sorted_runs, result.cache_hits), (Some(15), Some(0.75)));
-    assert_eq!((result.failed_calls, result.not_found, result.peak_anonymous), (2, 3, 7));
-    assert_eq!(hit_share(None, None), None);
-    assert_eq!(hit_share(Some((5, 5)), Some((5, 5))), None, "nothing was looked up");
-    assert_eq!((result.cpu_user, result.settle), (2.5, 2.0));
-    assert_eq!(result.operations[0].operations, 30_000);
-}
-
-/// Rates and latencies of a thousand calls of 1, 2, ... 1,000 microseconds in two seconds.
-#[test]
-fn latencies_and_rates_follow_from_known_calls() {
-    let spec = spec("memory", Workload::Write, Pattern::Seq);
-    let interrupted = AtomicBool::new(false);
-    let mut measured = Recorder::start(limits(&spec.shape, &interrupted)).unwrap().finish();
-    measured.span.1 = measured.span.0 + Duration::from_secs(2);
-    // Another operation's.
-    measured.longest_gap = Duration::from_secs(7);
-    let series = &mut measured.series[Kind::Primary as usize];
-    series.longest_gap = Duration::from_millis(7);
-    series.operations = 4_000;
-    for micros in 1..=1_000 {
-        series.histogram.record(micros * 1_000).unwrap();
-    }
-    let operation = describe("PUT", measured.of(Kind::Primary), &measured);
-    assert_eq!((operation.operations, operation.per_second), (4_000, 2_000.0));
-    // The histogram keeps three digits.
-    let figures = [
-        (operation.average_us, 500.5),
-        (operation.stddev_us, 288.675),
-        (operation.min_us, 1.0),
-        (operation.p50_us, 500.0),
-        (operation.p90_us, 900.0),
-        (operation.p95_us, 950.0),
-        (operation.p99_us, 990.0),
-        (operation.p999_us, 999.0),
-        (operation.p9999_us, 1_000.0),
-    ];
-    for (figure, expected) in figures {
-        assert!((figure / expected - 1.0).abs() < 0.002, "{figure} instead of {expected}");
-    }
-    let worst = operation.worst_thread.unwrap();
-    assert_eq!(
-        (worst.p50_us, worst.p999_us),
-        (operation.p50_us, operation.p999_us),
-        "the only one"
-    );
-    // A pause between two timed calls counts as a slow call.
-    assert_eq!(operation.max_us, 7_000.0);
-    assert_eq!(operation.histogram.iter().map(|step| step.count).sum::<u64>(), 1_000);
-}
-
-/// Sizes on the way, of a database that is really on disk.
-#[test]
-fn sizes_are_those_of_the_files() {
-    let directory = tempfile::tempdir().unwrap();
-    let shape = Shape { num: 20_000, batch: 100, ..Shape::default() };
-    let mut spec = job(crate::ours::NAME, shape);
-    spec.directory = directory.path().to_path_buf();
-    let result = run(&spec, &AtomicBool::new(false));
-    assert_eq!(result.status, Status::Valid, "{:?}", result.problems);
-    assert_eq!(result.size_closed, disk::size_of(directory.path()).length);
-    let observed = &result.observed;
-    // Half of each value is random, so no codec makes the data smaller than that.
-    let least = 20_000 * 50;
-    let sizes = [observed.size_phase_end, observed.size_flushed.unwrap(), result.size_settled];
-    assert!(sizes.into_iter().all(|size| size >= least), "{sizes:?}");
-    assert!(result.size_settled - observed.log_size_settled >= least, "the log is apart");
-    assert!(!observed.space.values.is_empty(), "space is seen on the way");
-    assert_eq!(result.sorted_runs, Some(1), "one flush");
-    assert!(result.scan_per_second.unwrap() > 0.0 && result.open > 0.0);
-    assert_eq!(result.user_bytes, 20_000 * 116);
 }
 
 /// An engine whose adapter knows no settings of its own must not run as if it had taken them.

@@ -29,7 +29,7 @@ pub(super) struct ClaimsOptions {
 }
 
 impl ClaimsOptions {
-    /// Checks, prints and answers by exit code.
+    /// Checks, prints and returns the exit code.
     pub(super) fn run(&self) -> Result<ExitCode, String> {
         let set = ResultSet::read(&self.file)?;
         let checked = claims::check(&set, &self.baseline)?;

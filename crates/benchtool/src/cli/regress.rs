@@ -41,7 +41,7 @@ pub(super) struct RegressOptions {
 }
 
 impl RegressOptions {
-    /// Compares, prints and answers by exit code.
+    /// Compares, prints and returns the exit code.
     pub(super) fn run(&self) -> Result<ExitCode, String> {
         let before = ResultSet::read(&self.baseline)?;
         let after = ResultSet::read(&self.candidate)?;

@@ -1,6 +1,6 @@
 //! Draws of positions with replacement, one law per pattern, without shared state.
 //!
-//! A [`Draw`] belongs to one thread. It answers with a position below the number of resident
+//! A [`Draw`] belongs to one thread. It returns a position below the number of resident
 //! records; `workload::Chooser` turns positions into records. The laws are tested against what they
 //! promise: shares of hot sets, frequencies of first ranks.
 

@@ -1,4 +1,4 @@
-//! The claims gate: every published figure of the original engine beside RocksDB, and whether ours
+//! The claims gate: every published figure of the original engine against RocksDB, and whether ours
 //! reaches it here.
 //!
 //! `claims.csv` holds one line per figure of the published articles. The target is a ratio to the

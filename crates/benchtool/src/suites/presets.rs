@@ -75,10 +75,10 @@ pub(crate) const PRESETS: [Preset; 29] = [
     ("cf", &[Do(Workload::Families), Set::Families(100)], "here"),
 ];
 
-/// Gets beside one writer.
+/// Gets while one thread writes.
 pub(super) const READ_WHILE_WRITING: &[Set] =
     &[Mixed(NOTHING), Writers(1), Set::Threads(3), By(Pattern::Uniform)];
-/// Seeks beside one writer.
+/// Seeks while one thread writes.
 pub(super) const SEEK_WHILE_WRITING: &[Set] = &[
     Mixed(Mix { scan: 100, ..NOTHING }),
     Rows(1),
@@ -86,7 +86,7 @@ pub(super) const SEEK_WHILE_WRITING: &[Set] = &[
     Set::Threads(3),
     By(Pattern::Uniform),
 ];
-/// Ranges beside one writer.
+/// Ranges while one thread writes.
 pub(super) const SCAN_WHILE_WRITING: &[Set] = &[
     Mixed(Mix { scan: 100, ..NOTHING }),
     Writers(1),

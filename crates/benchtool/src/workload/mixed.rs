@@ -8,6 +8,9 @@
 //! A scan is checked against the states that were committed before it began: rows in order, no row
 //! missing that was there all the time, no generation older than that.
 
+mod scan_check;
+
+use self::scan_check::{ScanCheck, ScanWindow};
 use super::batch::BatchBuffer;
 use super::check::show;
 use super::write::timed_commit;
@@ -301,112 +304,5 @@ impl Mixer<'_> {
             worker.tally.wrong(|| problem);
         }
         Ok(go_on)
-    }
-}
-
-/// The committed states of the records that a scan meets first.
-struct ScanWindow<'a> {
-    states: &'a [State],
-    start: u64,
-    direction: Direction,
-}
-
-impl<'a> ScanWindow<'a> {
-    fn take(
-        states: &'a mut Vec<State>,
-        table: &Generations,
-        (start, reach): (u64, u64),
-        direction: Direction,
-        wanted: bool,
-    ) -> Self {
-        states.clear();
-        if wanted {
-            let there = match direction {
-                Direction::Forward => table.count() - start,
-                Direction::Reverse => start + 1,
-            };
-            let record = |step| match direction {
-                Direction::Forward => start + step,
-                Direction::Reverse => start - step,
-            };
-            states.extend((0..reach.min(there)).map(|step| table.before(record(step))));
-        }
-        Self { states, start, direction }
-    }
-
-    /// Steps from the start to a record, or `None` if it lies before the start.
-    fn step_of(&self, record: u64) -> Option<u64> {
-        match self.direction {
-            Direction::Forward => record.checked_sub(self.start),
-            Direction::Reverse => self.start.checked_sub(record),
-        }
-    }
-
-    fn record(&self, step: u64) -> u64 {
-        match self.direction {
-            Direction::Forward => self.start + step,
-            Direction::Reverse => self.start - step,
-        }
-    }
-}
-
-/// Checks the rows of one scan beside writers.
-struct ScanCheck<'a> {
-    dataset: &'a Dataset,
-    table: &'a Generations,
-    window: ScanWindow<'a>,
-    /// Step of the record that may come next.
-    expected: u64,
-    seen: u64,
-    problem: Option<String>,
-}
-
-impl ScanCheck<'_> {
-    fn row(&mut self, key: &[u8], value: &[u8]) {
-        let record = self.dataset.keys.decode(key);
-        let step = record.and_then(|record| self.window.step_of(record));
-        let (Some(record), Some(step)) = (record, step) else {
-            self.report(|| format!("scan: {} does not belong here", show(key)));
-            return;
-        };
-        if step < self.expected {
-            self.report(|| format!("scan: {} is out of order", show(key)));
-            return;
-        }
-        self.skip_to(step);
-        let generation = self.dataset.values.check_header(record, value);
-        let before = self.window.states.get(step as usize).copied();
-        let right = match before {
-            Some(before) => generation.is_some() && self.table.allows(record, before, generation),
-            None => generation.is_some(),
-        };
-        if !right {
-            self.report(|| format!("scan: {} has generation {generation:?}", show(key)));
-        }
-        self.expected = step + 1;
-    }
-
-    /// Everything between the last row and this one must have been absent, or may have been
-    /// removed.
-    fn skip_to(&mut self, step: u64) {
-        for skipped in self.expected..step.min(self.window.states.len() as u64) {
-            let (before, record) =
-                (self.window.states[skipped as usize], self.window.record(skipped));
-            if !self.table.allows(record, before, None) {
-                self.report(|| format!("scan: record {record} is missing"));
-                return;
-            }
-        }
-    }
-
-    /// The scan ended before it had all rows: nothing may be left in the window.
-    fn end(&mut self) {
-        self.skip_to(u64::MAX);
-    }
-
-    fn report(&mut self, describe: impl FnOnce() -> String) {
-        if self.problem.is_none() {
-            self.problem = Some(describe());
-        }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Dataset {
     pub(crate) keys: KeySpace,
     /// Values.
     pub(crate) values: Values,
-    /// Position to record, if there are records beside the resident ones: positions below
+    /// Position to record, if there are records besides the resident ones: positions below
     /// `shape.num` are resident, the others are there to be inserted.
     residence: Option<Permutation>,
     /// Positions inserted so far, finished or not.

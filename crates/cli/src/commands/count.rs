@@ -13,10 +13,10 @@ use crate::output::print;
 use crate::progress;
 use crate::table::count as human_count;
 
-/// At which moment keys are counted.
+/// Which state of the family is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// Now.
+pub(crate) enum CountedState {
+    /// The newest.
     Newest,
     /// That of a snapshot or a transaction.
     Earlier,
@@ -31,18 +31,18 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     let db = database::open(&args.target.database.db, Access::Read)?;
     let family = database::family(&db, &args.target.family)?;
     let open = || range.scan(&family);
-    print(counted(&args.what, (&family, Moment::Newest), open, args.json)?)
+    print(counted(&args.what, (&family, CountedState::Newest), open, args.json)?)
 }
 
 /// The number of keys as text or JSON: of an estimate with what reading the range costs, which
-/// without JSON is told beside the output. `open` opens a scan of the range at the moment.
+/// without JSON is written to standard error. `open` opens a scan of the range in that state.
 ///
 /// # Errors
-/// A usage failure for an estimate of an earlier moment, of which tables know nothing; when
+/// A usage failure for an estimate of an earlier state, of which tables know nothing; when
 /// interrupted, and those of the engine.
 pub(crate) fn counted(
     what: &Counted,
-    (family, moment): (&Family, Moment),
+    (family, state): (&Family, CountedState),
     open: impl FnOnce() -> Result<Scan>,
     json: bool,
 ) -> Result<String> {
@@ -51,7 +51,7 @@ pub(crate) fn counted(
         let text = if json { json!({ "count": count }).to_string() } else { count.to_string() };
         return Ok(text + "\n");
     }
-    if moment == Moment::Earlier {
+    if state == CountedState::Earlier {
         return Err(Failure::usage(
             "an estimate is of the newest state, not of a snapshot or a transaction",
         )

@@ -137,7 +137,7 @@ fn typed(text: &str) -> Value {
     }
 }
 
-/// Changes what the file names, of one family or of all, and reports what has changed; answers it
+/// Changes what the file names, of one family or of all, and reports what has changed; returns it
 /// as JSON if that is to be the report. All mistakes are found before the first family is changed.
 fn apply(db: &Db, file: &OptionsFile, family: Option<&str>, quiet: bool) -> Result<Value> {
     let names: Vec<&str> =

@@ -17,7 +17,7 @@ pub(crate) struct ShellArgs {
     /// Directory of the database, in place of --db
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) directory: Option<PathBuf>,
-    /// Change nothing; others may read beside
+    /// Change nothing; other processes may read at the same time
     #[arg(long)]
     pub(crate) read_only: bool,
     /// Create the database if there is none

@@ -214,11 +214,11 @@ pub(crate) struct BeginArgs {
 pub(crate) enum Level {
     /// Each read sees the newest committed state
     ReadUncommitted,
-    /// The same; an iterator keeps to its moment
+    /// The same; an iterator reads one snapshot
     ReadCommitted,
-    /// Reads of one moment; conflicts if a key that was read has changed
+    /// Reads of one snapshot; conflicts if a key that was read has changed
     RepeatableRead,
-    /// Reads of one moment; conflicts if a key that was written has changed
+    /// Reads of one snapshot; conflicts if a key that was written has changed
     Snapshot,
     /// As if transactions ran one after the other
     Serializable,

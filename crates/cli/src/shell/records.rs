@@ -10,7 +10,7 @@ use tidesdb::{Scan, ScanOptions, WriteOptions};
 use super::line::{CountArgs, DeleteArgs, GetArgs, PutArgs, ScanArgs};
 use super::session::{Outcome, Session, print};
 use crate::args::{EncodingArgs, RangeArgs};
-use crate::commands::{self, Expiries, Moment, Values};
+use crate::commands::{self, CountedState, Expiries, Values};
 use crate::failure::{Failure, Result};
 use crate::formats::{self, Format, Row};
 use crate::interrupt;
@@ -144,12 +144,12 @@ impl Session {
 
     pub(super) fn count(&mut self, args: &CountArgs, output: &mut dyn Write) -> Result<()> {
         let family = self.family()?;
-        let moment = match (&self.transaction, &self.snapshot) {
-            (None, None) => Moment::Newest,
-            _ => Moment::Earlier,
+        let state = match (&self.transaction, &self.snapshot) {
+            (None, None) => CountedState::Newest,
+            _ => CountedState::Earlier,
         };
         let open = || self.open_scan(&args.what.range, &args.what.encoding);
-        print(output, &commands::counted(&args.what, (&family, moment), open, args.json)?)
+        print(output, &commands::counted(&args.what, (&family, state), open, args.json)?)
     }
 }
 

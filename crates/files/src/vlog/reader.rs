@@ -349,7 +349,7 @@ fn resize(buffer: &mut Vec<u8>, len: usize) -> Result<()> {
         buffer.resize(len, 0);
         return Ok(());
     }
-    // Not beside what it takes the place of.
+    // Not together with what it takes the place of.
     *buffer = Vec::new();
     if len > TRUSTED_BYTES as usize {
         Vec::<u8>::new().try_reserve_exact(len).map_err(|_| NO_MEMORY)?;

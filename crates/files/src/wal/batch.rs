@@ -40,7 +40,7 @@ impl<'a> BatchWriter<'a> {
     }
 
     /// Appends one operation.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, operation: Operation<'_>) {
         let expires = operation.expires_at != NEVER_EXPIRES;
         self.out.reserve(operation.key.len() + operation.value.len() + 30);

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn at(sequence: u64) -> Moment {
-    Moment { sequence, now: sequence * 10 }
+fn at(sequence: u64) -> ReadPoint {
+    ReadPoint { sequence, now: sequence * 10 }
 }
 
 #[cfg(not(loom))]
@@ -16,7 +16,7 @@ mod threads {
     fn a_snapshot_held_twice_is_listed_until_both_are_gone() {
         let registry = SnapshotRegistry::default();
         let first = registry.register(|| at(7));
-        assert_eq!(first.moment(), at(7));
+        assert_eq!(first.read_point(), at(7));
         let again = registry.register_again(first);
         registry.register(|| at(9));
         assert!(registry.watch(&[7]));
@@ -102,18 +102,18 @@ mod models {
 
     /// The registry, and a key with a version of each sequence number from 1 on.
     #[derive(Default)]
-    struct World {
+    struct Model {
         registry: SnapshotRegistry,
         published: AtomicU64,
         /// The version 1 was dropped, since a newer one hid it from all snapshots.
         is_dropped: AtomicBool,
     }
 
-    impl World {
+    impl Model {
         fn new() -> Arc<Self> {
-            let world = Arc::new(Self::default());
-            world.published.store(1, Ordering::Release);
-            world
+            let model = Arc::new(Self::default());
+            model.published.store(1, Ordering::Release);
+            model
         }
 
         // ORDERING: release and acquire as of the engine's sequencer.
@@ -135,19 +135,19 @@ mod models {
         }
     }
 
-    fn spawn(world: &Arc<World>, work: impl FnOnce(&World) + 'static) -> thread::JoinHandle<()> {
-        let world = Arc::clone(world);
-        thread::spawn(move || work(&world))
+    fn spawn(model: &Arc<Model>, work: impl FnOnce(&Model) + 'static) -> thread::JoinHandle<()> {
+        let model = Arc::clone(model);
+        thread::spawn(move || work(&model))
     }
 
     #[test]
     fn loom_nothing_a_snapshot_needs_is_dropped() {
         loom::model(|| {
-            let world = World::new();
-            let readers = [0, 1].map(|stripe| spawn(&world, move |world| world.read(stripe)));
-            world.publish();
-            if !world.registry.list().contains(&1) {
-                world.is_dropped.store(true, Ordering::Release);
+            let model = Model::new();
+            let readers = [0, 1].map(|stripe| spawn(&model, move |model| model.read(stripe)));
+            model.publish();
+            if !model.registry.list().contains(&1) {
+                model.is_dropped.store(true, Ordering::Release);
             }
             for reader in readers {
                 reader.join().unwrap();
@@ -159,18 +159,18 @@ mod models {
     #[test]
     fn loom_the_oldest_snapshot_is_never_overestimated() {
         loom::model(|| {
-            let world = World::new();
-            let first = spawn(&world, |world| {
-                world.register(0);
+            let model = Model::new();
+            let first = spawn(&model, |model| {
+                model.register(0);
             });
-            let second = spawn(&world, |world| {
-                world.publish();
-                world.register(1);
+            let second = spawn(&model, |model| {
+                model.publish();
+                model.register(1);
             });
-            let (oldest, time) = (world.registry.oldest(), world.registry.oldest_time());
+            let (oldest, time) = (model.registry.oldest(), model.registry.oldest_time());
             first.join().unwrap();
             second.join().unwrap();
-            let now = world.registry.list();
+            let now = model.registry.list();
             let is_lower_bound = |oldest: u64| now.iter().all(|&live| oldest <= live);
             assert!(oldest.is_none_or(is_lower_bound), "{oldest:?} of {now:?}");
             assert!(time.is_none_or(|time| is_lower_bound(time / 10)), "{time:?} of {now:?}");
@@ -181,18 +181,18 @@ mod models {
     #[test]
     fn loom_the_end_of_a_watched_snapshot_is_never_missed() {
         loom::model(|| {
-            let world = World::new();
+            let model = Model::new();
             let told = Arc::new(AtomicU64::new(0));
-            let held = [world.register(0), world.register(1)];
+            let held = [model.register(0), model.register(1)];
             let readers = held.map(|registration| {
                 let told = Arc::clone(&told);
-                spawn(&world, move |world| {
-                    let is_told = world.registry.release(registration);
+                spawn(&model, move |model| {
+                    let is_told = model.registry.release(registration);
                     told.fetch_add(u64::from(is_told), Ordering::Relaxed);
                 })
             });
-            let is_watched = world.registry.watch(&[1]);
-            let watches_time = world.registry.watch_time(10);
+            let is_watched = model.registry.watch(&[1]);
+            let watches_time = model.registry.watch_time(10);
             for reader in readers {
                 reader.join().unwrap();
             }

@@ -23,10 +23,10 @@ use crate::sync::lock;
 
 /// By how much more a lane's threads give way to the application's where processors are scarce.
 ///
-/// Readers beside a writer at full speed get a third more by it; work that falls behind slows the
-/// writers down, not the readers. Writers wait for flushes, so these come before merges. Ten steps
-/// for flushes would leave them a tenth of a processor beside a busy thread, too little for
-/// writers.
+/// Readers that run with a writer at full speed get a third more by it; work that falls behind
+/// slows the writers down, not the readers. Writers wait for flushes, so these come before merges.
+/// Ten steps for flushes would leave them a tenth of a processor when a thread is busy, too little
+/// for writers.
 const fn nice_steps(lane: Lane) -> i32 {
     match lane {
         Lane::Flush => 5,

@@ -19,7 +19,7 @@ use crate::crash::Camera;
 use crate::crash::Odds;
 use crate::operations::{Operation, PlannedWrite};
 use crate::oracle::History;
-use crate::runner::{Promises, Runner, World, locked};
+use crate::runner::{Machine, Promises, Runner, locked};
 use crate::seeds::panic_text;
 use crate::settings::{Mix, SLOTS, Settings};
 
@@ -89,7 +89,7 @@ fn work(runner: &mut Runner) -> Verdict {
 /// Where the runs of a scenario begin: a disk, and what was done to it.
 struct Scenario {
     seed: u64,
-    world: World,
+    machine: Machine,
     history: History,
     promises: Promises,
 }
@@ -101,33 +101,33 @@ impl Scenario {
         if mix == Mix::Everything {
             let mut settings = Settings::random(&mut random, mode);
             settings.keys = settings.keys.min(60);
-            let world = World::new(random.next_u64(), settings);
+            let machine = Machine::new(random.next_u64(), settings);
             let (history, promises) = (History::default(), Promises::default());
-            return Ok(Self { seed: random.next_u64(), world, history, promises });
+            return Ok(Self { seed: random.next_u64(), machine, history, promises });
         }
         let settings = Settings::overwriting(&mut random, mode);
-        let world = World::new(random.next_u64(), settings);
+        let machine = Machine::new(random.next_u64(), settings);
         let promises = Arc::new(Mutex::new(Promises::default()));
         let mut runner =
-            Runner::start(world, random.next_u64(), History::default(), Arc::clone(&promises))?;
+            Runner::start(machine, random.next_u64(), History::default(), Arc::clone(&promises))?;
         runner.load()?;
         runner.shut();
         let promises = *locked(&promises);
         let seed = random.next_u64();
-        Ok(Self { seed, world: runner.world, history: runner.history, promises })
+        Ok(Self { seed, machine: runner.machine, history: runner.history, promises })
     }
 
     /// A database with something in it, its fault ordered.
     fn start(&self, order: Order) -> Verdict<Runner> {
-        let mut world = self.world.with_disk(self.world.sim.fork());
-        world.faults = Some(match order {
-            Order::Nothing => Faults::around(&world.sim, OpSet::ALL),
-            Order::Calls(fault) => Faults::ordered(&world.sim, fault),
-            Order::Memory(refusal) => Faults::of_memory(&world.sim, refusal),
+        let mut machine = self.machine.with_disk(self.machine.sim.fork());
+        machine.faults = Some(match order {
+            Order::Nothing => Faults::around(&machine.sim, OpSet::ALL),
+            Order::Calls(fault) => Faults::ordered(&machine.sim, fault),
+            Order::Memory(refusal) => Faults::of_memory(&machine.sim, refusal),
         });
         let promises = Arc::new(Mutex::new(self.promises));
-        let _ = Camera::install(&world.sim, &promises, 0, Odds { piece: 0, other: 0 });
-        let mut runner = Runner::start(world, self.seed, self.history.clone(), promises)?;
+        let _ = Camera::install(&machine.sim, &promises, 0, Odds { piece: 0, other: 0 });
+        let mut runner = Runner::start(machine, self.seed, self.history.clone(), promises)?;
         runner.create_all()?;
         Ok(runner)
     }
@@ -155,7 +155,7 @@ impl Sweep {
         let scenario = Scenario::new(seed, wanted.mix, full)?;
         let mut runner = scenario.start(Order::Calls(never))?;
         work(&mut runner)?;
-        let calls = runner.world.faults.as_ref().map_or(0, |faults| faults.instrument().calls());
+        let calls = runner.machine.faults.as_ref().map_or(0, |faults| faults.instrument().calls());
         drop(runner);
         let stride = calls.div_ceil(self.runs_per_scenario).max(1);
         let mut call = seed % stride;
@@ -204,7 +204,7 @@ impl Sweep {
     /// The first finding.
     pub fn short_writes(seed: u64, mix: Mix, longest: usize) -> Verdict {
         let mut runner = Scenario::new(seed, mix, false)?.start(Order::Nothing)?;
-        let Some(faults) = runner.world.faults.clone() else { return Ok(()) };
+        let Some(faults) = runner.machine.faults.clone() else { return Ok(()) };
         faults.limit_writes(longest);
         work(&mut runner)?;
         if faults.instrument().fired() == 0 {
@@ -219,7 +219,7 @@ fn one_run(scenario: &Scenario, order: Order) -> Verdict<(bool, u64)> {
     let seed = scenario.seed;
     let mut runner = scenario.start(order)?;
     work(&mut runner)?;
-    let Some(faults) = runner.world.faults.clone() else { return Ok((false, 0)) };
+    let Some(faults) = runner.machine.faults.clone() else { return Ok((false, 0)) };
     let fired = faults.fired() > 0;
     judge_crashes(&runner, seed).map_err(|e| format!("crash amid the trouble: {e}"))?;
     faults.clear();
@@ -264,9 +264,9 @@ fn judge_crashes(runner: &Runner, seed: u64) -> Verdict {
             CrashProfile::Everything => promises.acknowledged,
             _ => promises.durable,
         };
-        let world = runner.world.with_disk(runner.world.sim.crash_image(profile, seed));
+        let machine = runner.machine.with_disk(runner.machine.sim.crash_image(profile, seed));
         let shared = Arc::new(Mutex::new(promises));
-        let after = Runner::start(world, seed, runner.history.clone(), shared)
+        let after = Runner::start(machine, seed, runner.history.clone(), shared)
             .map_err(|e| format!("{profile:?}: {e}"))?;
         after.find_prefix(lower, promises.started).map_err(|e| format!("{profile:?}: {e}"))?;
     }

@@ -24,7 +24,7 @@ pub type Levels = [Level; TRANSACTIONS];
 /// The judge of a run.
 type Judge = fn(&super::history::History) -> Report;
 
-/// What interleavings found out beside findings.
+/// What interleavings found out besides findings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     /// Runs.
@@ -41,14 +41,14 @@ pub struct Count {
 #[derive(Debug)]
 pub struct Interleaver<'a, S> {
     store: &'a S,
-    /// The reference, when answers are to be compared.
+    /// The reference, when results are to be compared.
     model: Option<Model>,
     /// What was counted so far.
     pub count: Count,
 }
 
 impl<'a, S: TransactionalStore> Interleaver<'a, S> {
-    /// An interleaver for a store, whose answers are also compared with the model's.
+    /// An interleaver for a store, whose results are also compared with the model's.
     pub fn new(store: &'a S, compare: bool) -> Self {
         let model = compare.then(|| Model::new(None));
         Self { store, model, count: Count::default() }

@@ -116,7 +116,7 @@ fn again<S: TransactionalStore>(actor: &mut Actor<'_, S>, steps: &[Vec<Action>; 
     actor.state = State::Open;
     steps.iter().flatten().try_for_each(|action| actor.take(action))?;
     if actor.state == State::Refused {
-        return Err("a transaction that nothing else runs beside was refused".to_owned());
+        return Err("a transaction with which nothing else was concurrent was refused".to_owned());
     }
     Ok(())
 }

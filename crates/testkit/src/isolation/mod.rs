@@ -15,7 +15,7 @@
 //! | `evidence` | the searches that model and engine have to pass |
 //!
 //! A history says which version each read saw, because every written value carries a number of
-//! its own. The checker never asks the store how it came to its answers.
+//! its own. The checker never asks the store how it came to its results.
 pub mod checker;
 pub mod engine_store;
 pub mod evidence;

@@ -126,7 +126,7 @@ pub trait TransactionalStore: Sync {
     fn disturb(&self, choice: u64) -> Verdict;
 }
 
-/// A transaction of such a store. Every error but the answers of `commit` is a finding.
+/// A transaction of such a store. Every error but the verdicts of `commit` is a finding.
 pub trait StoreTransaction: Send {
     /// The value of a key; remembered for the checks at commit.
     ///

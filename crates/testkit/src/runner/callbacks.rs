@@ -101,13 +101,13 @@ fn look_at_commit(shared: &Mutex<Shared>, slot: usize, batch: &CommittedBatch<'_
 impl Runner {
     /// Registers hooks on the families that are there now, if the run has any.
     pub(super) fn call_back_from_now_on(&self) {
-        if !self.world.settings.callbacks {
+        if !self.machine.settings.callbacks {
             return;
         }
         let mut shared = locked(&self.callbacks);
         shared.db.clone_from(&self.db);
         shared.families.clone_from(&self.handles);
-        shared.lenient = self.world.faults.is_some();
+        shared.lenient = self.machine.faults.is_some();
         drop(shared);
         for (slot, family) in self.handles.iter().enumerate() {
             let Some(family) = family else { continue };

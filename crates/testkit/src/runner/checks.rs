@@ -28,10 +28,10 @@ impl Runner {
     /// # Errors
     /// What differs.
     pub fn check(&self) -> Verdict {
-        let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
+        let _quiet = self.machine.faults.as_ref().map(|faults| faults.suspend());
         let found = self.read()?;
         let expected =
-            self.history.contents(&self.live(), u64::MAX, self.world.clock.unix_seconds());
+            self.history.contents(&self.live(), u64::MAX, self.machine.clock.unix_seconds());
         if found != expected {
             let differences = self.history.differences(&expected, &found);
             return Err(format!("the database differs from the oracle: {differences}"));
@@ -45,7 +45,7 @@ impl Runner {
     /// When it shows none within the bounds.
     pub fn find_prefix(&self, lower: u64, upper: u64) -> Verdict<(u64, Contents)> {
         let found = self.read()?;
-        let (live, now) = (self.live(), self.world.clock.unix_seconds());
+        let (live, now) = (self.live(), self.machine.clock.unix_seconds());
         let hash = contents_hash(&found);
         let find = |lower, upper| {
             self.history.find_prefix(&live, hash, PrefixBounds { lower, upper, now })
@@ -67,7 +67,7 @@ impl Runner {
 
     pub(super) fn check_snapshot(&mut self) -> Verdict {
         let Some(held) = self.snapshots.first() else { return Ok(()) };
-        let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
+        let _quiet = self.machine.faults.as_ref().map(|faults| faults.suspend());
         let families = locked(&self.promises).families;
         let now = held.now;
         for (slot, id) in families.iter().enumerate() {
@@ -79,7 +79,7 @@ impl Runner {
                 let differences = self.history.differences(&expected, &found);
                 return Err(format!("a snapshot at {} changed: {differences}", held.number));
             }
-            let key = key_bytes(1 + self.random.below(self.world.settings.keys));
+            let key = key_bytes(1 + self.random.below(self.machine.settings.keys));
             let got = family.get_at(&held.snapshot, &key).map_err(|e| e.to_string())?;
             let order = family.options().key_order;
             let wanted =
@@ -94,7 +94,7 @@ impl Runner {
     /// Compares everything with the oracle, in every way of reading.
     pub(super) fn check_in_any_way(&mut self) -> Verdict {
         self.check()?;
-        let faults = self.world.faults.clone();
+        let faults = self.machine.faults.clone();
         let _quiet = faults.as_ref().map(|faults| faults.suspend());
         let contents = self.read()?;
         self.check_all_ways(&contents)
@@ -110,8 +110,8 @@ impl Runner {
             let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
             let Some(content) = contents.get(id) else { continue };
             inspect::check_backwards(family, content)?;
-            inspect::check_entries(family, content, self.world.settings.keys, &mut self.random)?;
-            inspect::check_gets(family, content, self.world.settings.keys, &mut self.random)?;
+            inspect::check_entries(family, content, self.machine.settings.keys, &mut self.random)?;
+            inspect::check_gets(family, content, self.machine.settings.keys, &mut self.random)?;
         }
         Ok(())
     }

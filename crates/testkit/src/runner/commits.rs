@@ -18,12 +18,12 @@ impl Runner {
         single: bool,
     ) -> Verdict {
         let number = locked(&self.promises).started + 1;
-        let now = self.world.clock.unix_seconds();
+        let now = self.machine.clock.unix_seconds();
         let families = locked(&self.promises).families;
         let mut transaction = Transaction { number, writes: Vec::new() };
         let mut batch =
             PlannedCommit::new(db, number, planned).map_err(|e| format!("begin: {e}"))?;
-        let mut full = self.world.settings.database.sync_mode == SyncMode::Full;
+        let mut full = self.machine.settings.database.sync_mode == SyncMode::Full;
         let mut alone = Ok(());
         for (place, write) in planned.iter().enumerate() {
             let (Some(id), Some(family)) = (families[write.slot], &self.handles[write.slot]) else {
@@ -72,14 +72,14 @@ impl Runner {
 
     /// A commit failed: it must have had no effect, unless it is not durable, and then all of it.
     fn failed_commit(&mut self, number: u64, error: &Error) -> Verdict {
-        let Some(faults) = self.world.faults.clone() else {
+        let Some(faults) = self.machine.faults.clone() else {
             return Err(format!("transaction {number} failed: {error}"));
         };
         faults.excuse("commit", error)?;
         self.last_error = Some(error.clone());
         let _quiet = faults.suspend();
         let found = contents_hash(&self.read()?);
-        let now = self.world.clock.unix_seconds();
+        let now = self.machine.clock.unix_seconds();
         let live = self.live();
         let with = self.history.contents(&live, number, now);
         let without = self.history.contents(&live, number - 1, now);

@@ -7,14 +7,14 @@ use tidesdb::{CopyOptions, Db, ErrorKind, WriteBatch};
 use tidesdb_sys::clock::Clock;
 use tidesdb_sys::vfs::Vfs;
 
-use super::{Runner, World, family_name, locked};
+use super::{Machine, Runner, family_name, locked};
 use crate::Verdict;
 use crate::inspect;
 use crate::oracle::{Contents, FamilyId};
 use crate::settings::SLOTS;
 use crate::watch::WatchedScheduler;
 
-/// A checkpoint or a backup that lies beside the database.
+/// A checkpoint or a backup of the database, in a directory next to it.
 #[derive(Debug)]
 pub(super) struct KeptCopy {
     path: PathBuf,
@@ -53,7 +53,7 @@ impl Runner {
         if copy.number.is_multiple_of(2) {
             self.check_copy(&copy).map_err(|e| format!("later: {e}"))?;
         }
-        let (sim, path) = (&self.world.sim, &copy.path);
+        let (sim, path) = (&self.machine.sim, &copy.path);
         let remove = || {
             sim.list(path)?.iter().try_for_each(|entry| sim.remove(&path.join(&entry.name)))?;
             sim.remove_dir(path)
@@ -64,10 +64,10 @@ impl Runner {
     /// Opens a copy where nothing fails, and compares it with the oracle.
     fn check_copy(&self, copy: &KeptCopy) -> Verdict {
         let context = |e: String| format!("copy {}: {e}", copy.path.display());
-        let sim = self.world.sim.fork();
-        let world = self.world.with_disk(Arc::clone(&sim));
+        let sim = self.machine.sim.fork();
+        let machine = self.machine.with_disk(Arc::clone(&sim));
         let scheduler = WatchedScheduler::new(1);
-        let db = world
+        let db = machine
             .open_at(&copy.path, false, &scheduler)
             .map_err(|e| context(format!("open: {e}")))?;
         self.compare(&db, copy).map_err(context)?;
@@ -87,7 +87,7 @@ impl Runner {
             }
         }
         let live: Vec<_> = copy.families.iter().flatten().copied().collect();
-        let now = self.world.clock.unix_seconds();
+        let now = self.machine.clock.unix_seconds();
         let expected = self.history.contents(&live, copy.number, now);
         if found == expected {
             return Ok(());
@@ -95,14 +95,17 @@ impl Runner {
         Err(self.history.differences(&expected, &found))
     }
 
-    /// A reader beside a writer: the answer is clear, and nothing changes.
+    /// An opening for reading while the database is open for writing: it is refused as locked, and
+    /// nothing changes.
     pub(super) fn open_beside(&self) -> Verdict {
-        let sim = &self.world.sim;
+        let sim = &self.machine.sim;
         let before = sim.mutations();
-        let world = World { faults: None, ..self.world.clone() };
-        match world.open_at(&World::dir(), true, &WatchedScheduler::new(1)) {
+        let machine = Machine { faults: None, ..self.machine.clone() };
+        match machine.open_at(&Machine::dir(), true, &WatchedScheduler::new(1)) {
             Err(e) if e.kind() == ErrorKind::Locked => {}
-            other => return Err(format!("opened for reading beside a writer: {other:?}")),
+            other => {
+                return Err(format!("opened for reading while it is open for writing: {other:?}"));
+            }
         }
         if sim.mutations() == before { Ok(()) } else { Err("a reader changed the disk".to_owned()) }
     }
@@ -110,16 +113,16 @@ impl Runner {
     /// Opens the database for reading, after its last handle has gone, and calls what a reader may
     /// and may not: it shows everything, and not a byte changes.
     pub(super) fn read_without_writing(&self) -> Verdict {
-        let sim = &self.world.sim;
+        let sim = &self.machine.sim;
         let before = (sim.mutations(), sim.state_hash());
-        let world = World { faults: None, ..self.world.clone() };
-        let db = world
-            .open_at(&World::dir(), true, &WatchedScheduler::new(1))
+        let machine = Machine { faults: None, ..self.machine.clone() };
+        let db = machine
+            .open_at(&Machine::dir(), true, &WatchedScheduler::new(1))
             .map_err(|e| format!("open for reading: {e}"))?;
         let (decided, now_there) = {
             let promises = locked(&self.promises);
             let decided = promises.moving.is_none() && promises.undecided == [None; SLOTS];
-            let (path, number) = (World::dir(), u64::MAX);
+            let (path, number) = (Machine::dir(), u64::MAX);
             (decided, KeptCopy { path, number, families: promises.families })
         };
         if decided {
@@ -145,7 +148,7 @@ impl Runner {
     pub(super) fn refuse_stale(&self, batch: &WriteBatch) -> Verdict {
         let Some(db) = &self.db else { return Ok(()) };
         match db.write(batch) {
-            Err(e) if e.kind() == ErrorKind::Invalid || self.world.faults.is_some() => Ok(()),
+            Err(e) if e.kind() == ErrorKind::Invalid || self.machine.faults.is_some() => Ok(()),
             other => Err(format!("a batch of an earlier opening: {other:?}")),
         }
     }
@@ -153,30 +156,30 @@ impl Runner {
 
 /// Calls what would change a database.
 fn refuse_changes(db: &Db) -> Verdict {
-    let mut answers = vec![
+    let mut results = vec![
         ("copy", db.checkpoint("/copy-of-a-reader")),
         ("rename", db.rename_family(&family_name(0), "other")),
         ("clone", db.clone_family(&family_name(0), "other").map(drop)),
     ];
     for slot in 0..SLOTS {
         let Ok(family) = db.family(&family_name(slot)) else { continue };
-        answers.extend([
+        results.extend([
             ("flush", db.flush()),
             ("compact", db.compact()),
             ("compact_and_wait", db.compact_and_wait()),
         ]);
-        answers.push(("put", family.put(b"key", b"value")));
-        answers.push(("large put", family.put(b"key", &vec![0; 1 << 20])));
+        results.push(("put", family.put(b"key", b"value")));
+        results.push(("large put", family.put(b"key", &vec![0; 1 << 20])));
         let mut range = [b"a", b"z"];
         let order = family.options().key_order;
         range.sort_by_key(|key| order.stored_key(*key).into_owned());
-        answers.push(("delete a range", family.delete_range(range[0], range[1])));
-        answers.push(("set options", family.set_options(family.options())));
-        answers.push(("drop", db.drop_family(&family_name(slot))));
+        results.push(("delete a range", family.delete_range(range[0], range[1])));
+        results.push(("set options", family.set_options(family.options())));
+        results.push(("drop", db.drop_family(&family_name(slot))));
     }
-    for (what, answer) in answers {
-        if answer.as_ref().err().map(|e| e.kind()) != Some(ErrorKind::ReadOnly) {
-            return Err(format!("{what} of a reader: {answer:?}"));
+    for (what, result) in results {
+        if result.as_ref().err().map(|e| e.kind()) != Some(ErrorKind::ReadOnly) {
+            return Err(format!("{what} of a reader: {result:?}"));
         }
     }
     db.sync_log().and_then(|()| db.wait_idle()).map_err(|e| format!("waiting reader: {e}"))

@@ -79,7 +79,7 @@ impl Runner {
         let result = match after {
             None => db.drop_family(&name),
             Some(_) => {
-                let options = self.world.settings.families[slot].clone();
+                let options = self.machine.settings.families[slot].clone();
                 db.create_family(&name, options).map(drop)
             }
         };
@@ -165,7 +165,7 @@ impl Runner {
     pub(super) fn change_options(&mut self, slot: usize) -> Verdict {
         let Some(family) = self.handles[slot].clone() else { return Ok(()) };
         let mut options = family.options();
-        if self.world.settings.mix == Mix::Everything {
+        if self.machine.settings.mix == Mix::Everything {
             let write_buffer_size = options.write_buffer_size;
             let key_order = options.key_order;
             options = Settings::family(&mut self.random)

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn many_runs_slow_writers_while_merges_are_cancelled() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default());
     let options = small().l1_file_count_trigger(2);
     let family = db.create_family("family", options).unwrap();
     db.stop_compactions().unwrap();
@@ -22,7 +22,7 @@ fn many_runs_slow_writers_while_merges_are_cancelled() {
     assert!(refused.iter().all(|it| matches!(it, Err(Error::Cancelled))), "{refused:?}");
     assert!(family.stats().levels[0].runs > 10);
     db.close().unwrap();
-    let db = world.open(DbOptions::default());
+    let db = fixture.open(DbOptions::default());
     let family = db.family("family").unwrap();
     db.compact_and_wait().unwrap();
     assert_eq!(family.stats().read_amplification, 1);
@@ -31,23 +31,23 @@ fn many_runs_slow_writers_while_merges_are_cancelled() {
 
 #[test]
 fn paused_work_does_not_start_until_it_is_resumed_as_often() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default());
     let family = db.create_family("family", small()).unwrap();
     db.pause_background().unwrap();
     db.pause_background().unwrap();
     family.put(b"key", b"value").unwrap();
     family.start_flush().unwrap();
     assert!(family.is_flushing());
-    world.disk.inner.run_until_idle();
+    fixture.disk.inner.run_until_idle();
     assert!(family.is_flushing());
     assert_eq!(family.flush().unwrap_err().kind(), ErrorKind::Stalled);
     db.wait_idle().unwrap();
     db.resume_background();
-    world.disk.inner.run_until_idle();
+    fixture.disk.inner.run_until_idle();
     assert_eq!(family.stats().work.flush_tables_written, 0);
     db.resume_background();
-    world.disk.inner.run_until_idle();
+    fixture.disk.inner.run_until_idle();
     assert!(!family.is_flushing());
     assert_eq!(family.stats().work.flush_tables_written, 1);
     db.resume_background();
@@ -58,8 +58,8 @@ fn paused_work_does_not_start_until_it_is_resumed_as_often() {
 
 #[test]
 fn changed_options_hold_at_once_and_after_a_reopening() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default());
     let family = db.create_family("family", small()).unwrap();
     for n in 0_u64..100 {
         family.put(&n.to_be_bytes(), &[7; 200]).unwrap();
@@ -75,7 +75,7 @@ fn changed_options_hold_at_once_and_after_a_reopening() {
     family.put(b"synced", b"1").unwrap();
     assert_eq!(db.stats().synced_commits, synced + 1);
     db.close().unwrap();
-    let db = world.open(DbOptions::default());
+    let db = fixture.open(DbOptions::default());
     let family = db.family("family").unwrap();
     assert_eq!(family.options(), changed);
     assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), 101);
@@ -83,29 +83,29 @@ fn changed_options_hold_at_once_and_after_a_reopening() {
 
 #[test]
 fn a_timer_of_syncs_ends_when_no_family_asks_for_it() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default());
     let family = db.create_family("family", small()).unwrap();
     let timed = small().sync_mode(SyncMode::Interval { interval_us: 10 });
     family.set_options(timed).unwrap();
     family.put(b"key", b"value").unwrap();
     let published = db.stats().sequence;
-    while world.disk.inner.fire_timer() && db.stats().synced_sequence < published {
-        world.disk.inner.run_until_idle();
+    while fixture.disk.inner.fire_timer() && db.stats().synced_sequence < published {
+        fixture.disk.inner.run_until_idle();
     }
     assert_eq!(db.stats().synced_sequence, published);
     family.set_options(small()).unwrap();
     for _ in 0..100 {
-        world.disk.inner.fire_timer();
-        world.disk.inner.run_until_idle();
+        fixture.disk.inner.fire_timer();
+        fixture.disk.inner.run_until_idle();
     }
-    assert_eq!(world.disk.inner.timers(), 0);
+    assert_eq!(fixture.disk.inner.timers(), 0);
 }
 
 #[test]
 fn compacting_a_range_leaves_the_rest_alone() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default());
     let options = small().l1_file_count_trigger(100);
     let family = db.create_family("family", options).unwrap();
     for range in [b'a', b'm', b'x'] {
@@ -132,8 +132,8 @@ fn compacting_a_range_leaves_the_rest_alone() {
 
 #[test]
 fn families_are_created_together_or_not_at_all() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default());
     let created = db.create_families(&[("a", small()), ("b", small())]).unwrap();
     assert_eq!(created.len(), 2);
     for wrong in [[("c", small()), ("a", small())], [("c", small()), ("c", small())]] {
@@ -141,7 +141,7 @@ fn families_are_created_together_or_not_at_all() {
     }
     created[1].put(b"key", b"value").unwrap();
     drop((db, created));
-    let db = world.open(DbOptions::default());
+    let db = fixture.open(DbOptions::default());
     assert_eq!(db.family_names(), ["a", "b"]);
     assert_eq!(db.family("b").unwrap().get(b"key").unwrap(), Some(b"value".to_vec()));
 }
@@ -158,9 +158,9 @@ fn log_bytes(sim: &SimVfs) -> u64 {
 /// Idle families with a little in memory must not keep the whole log alive.
 #[test]
 fn many_idle_families_do_not_pin_the_log() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let bound = 256 << 10;
-    let db = world.open(DbOptions::default().max_retained_log_bytes(bound));
+    let db = fixture.open(DbOptions::default().max_retained_log_bytes(bound));
     let names: Vec<String> = (0..100).map(|n| format!("idle-{n}")).collect();
     let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), small())).collect();
     let idle = db.create_families(&wanted).unwrap();
@@ -169,10 +169,10 @@ fn many_idle_families_do_not_pin_the_log() {
     for n in 0_u64..10_000 {
         busy.put(&n.to_be_bytes(), &[7; 100]).unwrap();
         if n % 100 == 0 {
-            world.disk.inner.run_until_idle();
+            fixture.disk.inner.run_until_idle();
         }
     }
-    let retained = log_bytes(&world.sim);
+    let retained = log_bytes(&fixture.sim);
     assert!(retained < 2 * bound + FREE_BYTES, "{retained} bytes of log are kept");
     assert!(idle.iter().all(|family| family.stats().work.flush_tables_written == 1));
 }
@@ -180,9 +180,9 @@ fn many_idle_families_do_not_pin_the_log() {
 /// The bound was looked at when a memtable was full, and none of these ever is.
 #[test]
 fn families_that_are_far_from_full_do_not_pin_the_log() {
-    let mut world = World::new();
+    let mut fixture = Fixture::new();
     let bound = 256 << 10;
-    let db = world.open(DbOptions::default().max_retained_log_bytes(bound));
+    let db = fixture.open(DbOptions::default().max_retained_log_bytes(bound));
     let names: Vec<String> = (0..20).map(|n| format!("family-{n}")).collect();
     let large = || small().write_buffer_size(16 << 20);
     let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), large())).collect();
@@ -190,18 +190,18 @@ fn families_that_are_far_from_full_do_not_pin_the_log() {
     for n in 0..20_000 {
         families[n % families.len()].put(&n.to_be_bytes(), &[7; 100]).unwrap();
         if n % 100 == 0 {
-            world.disk.inner.run_until_idle();
+            fixture.disk.inner.run_until_idle();
         }
     }
-    let retained = log_bytes(&world.sim);
+    let retained = log_bytes(&fixture.sim);
     assert!(retained < 2 * bound + FREE_BYTES, "{retained} bytes of log are kept");
 }
 
 /// Each look at the pace, every two milliseconds, had a merge tried that found no space.
 #[test]
 fn writers_slowed_by_garbage_try_no_merge_again_and_again_on_a_full_disk() {
-    let mut world = World::new();
-    let db = world.open(DbOptions::default());
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default());
     let options = small()
         .write_buffer_size(1 << 20)
         .l1_file_count_trigger(500)
@@ -214,11 +214,11 @@ fn writers_slowed_by_garbage_try_no_merge_again_and_again_on_a_full_disk() {
         }
         family.flush().unwrap();
     }
-    world.disk.inner.run_until_idle();
-    world.sim.set_capacity(Some(1 << 40));
-    let used = (1 << 40) - world.sim.free_bytes(Path::new("/db")).unwrap();
+    fixture.disk.inner.run_until_idle();
+    fixture.sim.set_capacity(Some(1 << 40));
+    let used = (1 << 40) - fixture.sim.free_bytes(Path::new("/db")).unwrap();
     // For the log and no compaction.
-    world.sim.set_capacity(Some(used + (80 << 10)));
+    fixture.sim.set_capacity(Some(used + (80 << 10)));
     family.set_options(options.max_space_amplification(1.5)).unwrap();
     for n in 0_u64..1_500 {
         family.put(&n.to_be_bytes(), b"").unwrap();

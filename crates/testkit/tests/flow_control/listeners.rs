@@ -8,23 +8,23 @@ use super::*;
 fn a_listener_may_panic() {
     let calls = Arc::new(AtomicU64::new(0));
     let called = Arc::clone(&calls);
-    let world = World::new();
+    let fixture = Fixture::new();
     let listen = move |_: &Event| {
         called.fetch_add(1, Ordering::SeqCst);
         panic!("this panic is part of the test");
     };
     let db =
-        world.open_with(DbOptions::default().stall_timeout_ms(5_000), EventListener::new(listen));
+        fixture.open_with(DbOptions::default().stall_timeout_ms(5_000), EventListener::new(listen));
     let family = db.create_family("family", small()).unwrap();
-    world.disk.stuck.store(true, Ordering::SeqCst);
+    fixture.disk.stuck.store(true, Ordering::SeqCst);
     assert_eq!(write_until_refused(&family).kind(), ErrorKind::Stalled);
     // Also where the wait ends because the thread panics: two panics at once end the process.
-    world.disk.panics.store(true, Ordering::SeqCst);
-    world.clock.advance(Duration::from_secs(60));
+    fixture.disk.panics.store(true, Ordering::SeqCst);
+    fixture.clock.advance(Duration::from_secs(60));
     let died = catch_unwind(AssertUnwindSafe(|| family.put(b"key", b"value")));
     assert!(died.is_err(), "nothing was put to the test");
-    world.disk.panics.store(false, Ordering::SeqCst);
-    world.disk.stuck.store(false, Ordering::SeqCst);
+    fixture.disk.panics.store(false, Ordering::SeqCst);
+    fixture.disk.stuck.store(false, Ordering::SeqCst);
     family.put(b"key", b"value").unwrap();
     assert!(calls.load(Ordering::SeqCst) > 1);
     db.close().unwrap();
@@ -46,14 +46,14 @@ fn a_listener_may_use_the_database() {
         count.fetch_add(1, Ordering::SeqCst);
         deep.fetch_sub(1, Ordering::SeqCst);
     };
-    let world = World::new();
+    let fixture = Fixture::new();
     let db =
-        world.open_with(DbOptions::default().stall_timeout_ms(5_000), EventListener::new(listen));
+        fixture.open_with(DbOptions::default().stall_timeout_ms(5_000), EventListener::new(listen));
     let family = db.create_family("family", small()).unwrap();
     *place.lock().unwrap() = Some((db.clone(), family.clone()));
-    world.disk.stuck.store(true, Ordering::SeqCst);
+    fixture.disk.stuck.store(true, Ordering::SeqCst);
     assert_eq!(write_until_refused(&family).kind(), ErrorKind::Stalled);
-    world.disk.stuck.store(false, Ordering::SeqCst);
+    fixture.disk.stuck.store(false, Ordering::SeqCst);
     family.put(b"key", b"value").unwrap();
     assert!(used.load(Ordering::SeqCst) > 0 && depth.load(Ordering::SeqCst) == 0);
     assert!(db.family("log").unwrap().scan(ScanOptions::new()).unwrap().entries().count() > 0);

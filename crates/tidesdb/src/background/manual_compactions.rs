@@ -33,7 +33,7 @@ struct Chosen {
 impl Core {
     /// Does a compaction that a caller asked for, when those under way have ended. `choose` returns
     /// what to merge of a version, or `None` if nothing; `check` looks at what there is in the end.
-    /// Runs that are flushed meanwhile are merged beside it.
+    /// Runs that are flushed meanwhile are compacted concurrently.
     ///
     /// # Errors
     /// [`Error::Stalled`] when the compactions under way get nowhere, or take longer than `wait`,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::Result;
 use tidesdb_base::options::FamilyOptions;
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
 use crate::background::WaitLimit;
 use crate::family::{CommitHook, CommittedBatch};
@@ -227,11 +227,11 @@ impl Family {
     /// As [`Family::get`]; `Invalid` for a snapshot of another database.
     pub fn get_at(&self, snapshot: &Snapshot, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.check_snapshot(snapshot)?;
-        self.get_copied(Some(snapshot.moment()), key.as_ref())
+        self.get_copied(Some(snapshot.read_point()), key.as_ref())
     }
 
-    fn get_copied(&self, moment: Option<Moment>, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.core().get_with(&self.state, moment, key, copied)?.transpose()
+    fn get_copied(&self, read_point: Option<ReadPoint>, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.core().get_with(&self.state, read_point, key, copied)?.transpose()
     }
 
     /// True when the key has a value.

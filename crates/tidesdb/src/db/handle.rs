@@ -1,4 +1,4 @@
-//! The handle that users hold: opening, writing, reading at one moment, closing.
+//! The handle that users hold: opening, writing, reading at a snapshot, closing.
 //!
 //! | file | what |
 //! |---|---|
@@ -20,8 +20,9 @@ use tidesdb_base::options::DbOptions;
 
 use crate::core::{Core, SharedOwner};
 use crate::handles::Snapshot;
+use crate::isolation::IsolationLevel;
 use crate::opening::{Components, open_core};
-use crate::transaction::{IsolationLevel, Transaction};
+use crate::transaction::Transaction;
 use crate::write::{WriteBatch, WriteOptions};
 
 /// An open database: a directory of tables, a log, and the column families in them.

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::{
@@ -19,7 +18,7 @@ use tidesdb_sys::vfs::Vfs;
 use super::{Components, Db};
 use crate::handles::Family;
 use crate::iterator::ScanOptions;
-use crate::write::{CommitCheck, WriteBatch};
+use crate::write::WriteBatch;
 
 /// The edit is written, its sync fails, and so does another manifest. Commits to the family are
 /// refused as long as an opening would find the change; what is acknowledged later is there.
@@ -121,20 +120,6 @@ fn a_failed_copy_that_an_opening_may_find_is_in_doubt_until_the_next_edit() {
     settled_after_a_failed(|db| db.clone_family("family", "new"));
 }
 
-/// Drops the family at the last moment before a commit takes its place: where a commit is that has
-/// been asked whether it may write and waited for room.
-struct DropsBeforehand<'a>(&'a Db);
-
-impl CommitCheck for DropsBeforehand<'_> {
-    fn before_reserving(&mut self) {
-        self.0.drop_family("family").unwrap_err();
-    }
-
-    fn check(&mut self, _start: u64, _end: SequenceNumber) -> Result<()> {
-        Ok(())
-    }
-}
-
 /// The drop fails as above while a commit is on its way.
 #[test]
 fn a_commit_on_its_way_when_a_drop_fails_is_refused() {
@@ -152,8 +137,11 @@ fn a_commit_on_its_way_when_a_drop_fails_is_refused() {
     faults.fail_call(0, FaultKind::Forever, FaultError::Kind(std::io::ErrorKind::Other));
     let mut batch = WriteBatch::new();
     batch.put(&family, b"key", b"value").unwrap();
-    let committed = db.core().commit_batch(&batch, &mut DropsBeforehand(&db), <_>::default());
-    assert!(committed.is_err(), "it would be lost with the family");
+    let prepared = db.core().prepare(&batch, <_>::default()).unwrap();
+    // The last moment: the commit has been asked whether it may write, and has waited for room.
+    db.drop_family("family").unwrap_err();
+    assert!(prepared.take_place().is_err(), "it would be lost with the family");
+    drop(prepared);
     assert_eq!(family.get(b"key").unwrap(), None);
     faults.clear_faults();
     family.put(b"later", b"value").unwrap();

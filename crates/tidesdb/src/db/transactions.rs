@@ -5,7 +5,8 @@ use std::time::Duration;
 use tidesdb_base::error::{ErrorKind, Result};
 
 use super::Db;
-use crate::transaction::{IsolationLevel, Transaction};
+use crate::isolation::IsolationLevel;
+use crate::transaction::Transaction;
 use crate::write::WriteOptions;
 
 /// Attempts before a conflict is the caller's.

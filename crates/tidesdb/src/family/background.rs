@@ -37,8 +37,8 @@ pub(crate) struct FamilyFlushes {
     /// One is queued or running; at most one at a time.
     under_way: AtomicBool,
     /// Held from the choice of a memtable to be written out until its tables are in the view. The
-    /// repair of the log flushes beside the jobs of the families, and a memtable flushed twice
-    /// could end up above a newer one.
+    /// repair of the log flushes concurrently with the jobs of the families, and a memtable flushed
+    /// twice could end up above a newer one.
     pub writing_out: Mutex<()>,
     pub failure: Failure,
 }

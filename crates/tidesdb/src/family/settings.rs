@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::{ArcSwap, Guard};
 use tidesdb_base::options::{FamilyOptions, SyncMode};
 
-/// Options in force. What each commit asks for lies beside them, where it costs a load.
+/// Options in force. What each commit asks for lies next to them, where it costs a load.
 #[derive(Debug)]
 pub(crate) struct FamilySettings {
     options: ArcSwap<FamilyOptions>,

@@ -43,7 +43,7 @@ pub(crate) struct FamilyState {
     _lent: Lent,
 }
 
-/// What a family takes that is in use, about, beside what its memtable, its tables and its readers
+/// What a family takes that is in use, about, besides what its memtable, its tables and its readers
 /// take: this state, empty memtables, counters of some threads, and its place in the catalog.
 const FAMILY_BYTES: u64 = 4 << 10;
 
@@ -61,7 +61,7 @@ struct FamilyLife {
     in_doubt: AtomicBool,
 }
 
-/// What commits to a family meet beside its memtables.
+/// What commits to a family meet besides its memtables.
 #[derive(Debug, Default)]
 pub(crate) struct FamilyWrites {
     /// How fast writers may go.

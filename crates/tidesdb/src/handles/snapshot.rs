@@ -1,18 +1,19 @@
-//! Snapshots as users hold them: a moment that is registered until the last handle of it is gone.
+//! Snapshots as users hold them: a read point that is registered until the last handle of it is
+//! gone.
 
 use std::sync::Arc;
 
-use tidesdb_lockfree::snapshot_registry::{Moment, Registration};
+use tidesdb_lockfree::snapshot_registry::{ReadPoint, Registration};
 use tidesdb_sys::steps::step;
 
 use crate::core::Core;
 
 impl Core {
-    /// Registers a snapshot of the present moment.
+    /// Registers a snapshot of what is published.
     #[inline]
     pub(crate) fn register_snapshot(&self) -> Registration {
         step("snapshot");
-        self.isolation.snapshots.register(|| Moment {
+        self.isolation.snapshots.register(|| ReadPoint {
             sequence: self.storage.log.published(),
             now: self.env.clock.unix_seconds(),
         })
@@ -76,14 +77,14 @@ impl Snapshot {
         Self(Arc::new(Registered { core: Arc::clone(core), registration }))
     }
 
-    /// A snapshot of a moment that is registered already, and stays so during the call.
+    /// A snapshot at a read point that is registered already, and stays so during the call.
     pub(crate) fn again(core: &Arc<Core>, registration: Registration) -> Self {
         let registration = core.isolation.snapshots.register_again(registration);
         Self(Arc::new(Registered { core: Arc::clone(core), registration }))
     }
 
-    pub(crate) fn moment(&self) -> Moment {
-        self.0.registration.moment()
+    pub(crate) fn read_point(&self) -> ReadPoint {
+        self.0.registration.read_point()
     }
 
     /// Everything committed up to this sequence number is visible in the snapshot.

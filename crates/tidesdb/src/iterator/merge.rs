@@ -181,7 +181,7 @@ impl Merge {
         let number = self.heap[at];
         let source = &mut self.sources[number];
         if let Err(e) = step(source) {
-            // What lies behind the failure is unknown: nothing may be answered any more.
+            // What lies behind the failure is unknown: no entry may be returned any more.
             self.heap.clear();
             return Err(e);
         }

@@ -51,7 +51,7 @@ pub(super) struct RunSource {
     /// The table that is being walked.
     at: usize,
     iterator: Option<Tables>,
-    /// Every version of the table is visible and no key has two: each entry is an answer.
+    /// Every version of the table is visible and no key has two: each entry is returned.
     plain: bool,
     key: Vec<u8>,
 }
@@ -178,7 +178,7 @@ impl RunSource {
 
     /// From wherever the table iterator stands, goes forward to a visible version that is the
     /// newest of its key, into later tables if need be. `skipping` says that versions of the key
-    /// in `self.key` were answered already.
+    /// in `self.key` were returned already.
     fn settle_forward(&mut self, mut skipping: bool) -> Result<()> {
         loop {
             let Some(iterator) = &mut self.iterator else { return Ok(()) };
@@ -186,8 +186,8 @@ impl RunSource {
                 if self.plain {
                     return Ok(());
                 }
-                let answered = skipping && iterator.key() == self.key.as_slice();
-                if !answered && iterator.seq() <= self.snapshot {
+                let returned = skipping && iterator.key() == self.key.as_slice();
+                if !returned && iterator.seq() <= self.snapshot {
                     return Ok(());
                 }
                 iterator.next()?;
@@ -212,8 +212,8 @@ impl RunSource {
                 if self.plain {
                     return Ok(());
                 }
-                let answered = skipping && iterator.key() == self.key.as_slice();
-                if !answered && iterator.seq() <= self.snapshot {
+                let returned = skipping && iterator.key() == self.key.as_slice();
+                if !returned && iterator.seq() <= self.snapshot {
                     return Self::newest_visible(iterator, &mut self.key, self.snapshot);
                 }
                 iterator.prev()?;

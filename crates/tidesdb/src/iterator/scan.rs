@@ -95,7 +95,7 @@ impl StoredScan {
     }
 
     pub(super) fn refresh(&mut self) -> Result<()> {
-        // Also when that fails: the place was one of the old moment.
+        // Also when that fails: the place was one of the old snapshot.
         self.place = Place::Unpositioned;
         let own = self.transaction.as_ref().and_then(|part| part.own.as_ref());
         self.sources = ScanSources::open(&self.owner, &self.family, &self.bounds, own)?;

@@ -16,19 +16,19 @@ use super::workers::Workers;
 use crate::version::{Catalog, NO_LOG, PersistedState, begin_log_with};
 use crate::wal::{LogConfig, NoSegmentAt, Wal};
 
-/// What an opening builds on.
+/// What an opening has to do with what it found.
 #[derive(Debug)]
-pub(super) enum Ground {
-    /// What was found, and nothing is changed.
-    OnlyRead,
-    /// What was found: a clean close has left it, all of it is on disk, and nothing else is there.
-    Found,
-    /// What was found, which has to be put on disk.
+pub(super) enum StartMode {
+    /// Only read it: nothing is changed.
+    ReadOnly,
+    /// Go on with it: a clean close has left it, all of it is on disk, and nothing else is there.
+    AfterCleanClose,
+    /// Put it on disk first.
     NotOnDisk,
 }
 
-impl Ground {
-    /// What an opening for writing builds on.
+impl StartMode {
+    /// That of an opening for writing.
     pub(super) fn of(
         (vfs, dir): (&dyn Vfs, &Path),
         found: Option<&Inventory>,
@@ -38,14 +38,14 @@ impl Ground {
         let is_at_its_end = replayed.goes_on_at() == replayed.newest;
         let closed = found.filter(|&found| is_closed(found) && is_at_its_end);
         match closed.is_some_and(|found| !found.has_orphans(vfs, dir)) {
-            true => Self::Found,
+            true => Self::AfterCleanClose,
             false => Self::NotOnDisk,
         }
     }
 
     /// Whether nothing lies there but the database, all of it on disk.
-    pub(super) const fn is_all_there_is(&self) -> bool {
-        matches!(self, Self::Found)
+    pub(super) const fn is_after_clean_close(&self) -> bool {
+        matches!(self, Self::AfterCleanClose)
     }
 }
 
@@ -59,35 +59,35 @@ pub(super) fn start(
     state: PersistedState,
     found: Option<Inventory>,
     replayed: Replayed,
-    (ground, workers): (Ground, &Workers),
+    (mode, workers): (StartMode, &Workers),
 ) -> Result<(Catalog, Wal)> {
     let (vfs, dir) = (Arc::clone(&config.vfs), config.dir.clone());
     let numbers = Arc::clone(&config.numbers);
-    match (found, ground) {
+    match (found, mode) {
         // Of a directory without CURRENT a log segment would be the remains of a database.
         (None, _) => {
-            let sync = |files| sync_beside(&config, &replayed, files, workers).all();
+            let sync = |files| sync_with_replayed(&config, &replayed, files, workers).all();
             let created = Catalog::create(vfs, &dir, numbers, state, sync)?;
             start_log(created, config, replayed, (None, true))
         }
-        (Some(found), Ground::OnlyRead) => {
+        (Some(found), StartMode::ReadOnly) => {
             let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state);
             Ok((catalog, Wal::read_only(config, replayed.newest, replayed.retained)))
         }
-        (Some(found), Ground::Found) => {
+        (Some(found), StartMode::AfterCleanClose) => {
             let catalog = Catalog::resume(vfs, &dir, numbers, found.manifest, state).marked();
             let position = replayed.newest;
             let place = NoSegmentAt { number: NO_LOG, position, synced: position };
             Ok((catalog, Wal::not_begun(config, place)))
         }
-        (Some(old), Ground::NotOnDisk) if replayed.retained.is_empty() => {
+        (Some(old), StartMode::NotOnDisk) if replayed.retained.is_empty() => {
             start_named_log(config, state, old, replayed, workers)
         }
-        (Some(old), Ground::NotOnDisk) => put_on_disk(config, state, old, replayed, workers),
+        (Some(old), StartMode::NotOnDisk) => put_on_disk(config, state, old, replayed, workers),
     }
 }
 
-/// Puts on disk what was replayed, and a manifest beside it, and starts the log.
+/// Puts on disk what was replayed and a new manifest, at the same time, and starts the log.
 fn put_on_disk(
     config: LogConfig,
     state: PersistedState,
@@ -98,7 +98,7 @@ fn put_on_disk(
     let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
     let mut on_disk = None;
     let created = Catalog::create(Arc::clone(&vfs), &config.dir, numbers, state, |files| {
-        let synced = sync_beside(&config, &replayed, files, workers);
+        let synced = sync_with_replayed(&config, &replayed, files, workers);
         on_disk = Some(synced.segments.clone());
         // CRASH: only with the log on disk may the manifest be in force that says where it ends.
         synced.all()
@@ -121,8 +121,8 @@ fn recovered<'a>(config: &'a LogConfig, replayed: &'a Replayed) -> Recovered<'a>
     Recovered { vfs: &config.vfs, dir: &config.dir, segments, synced }
 }
 
-/// Makes files durable, beside what was replayed, and all names.
-fn sync_beside(
+/// Makes files durable, together with what was replayed, and all names.
+fn sync_with_replayed(
     config: &LogConfig,
     replayed: &Replayed,
     files: Vec<Unsynced>,
@@ -150,7 +150,7 @@ fn start_named_log(
     (state.log_start, state.log_base) = (log.active_segment(), Some(position));
     state.last_sequence = state.last_sequence.max(position);
     let (vfs, numbers) = (Arc::clone(&config.vfs), Arc::clone(&config.numbers));
-    let sync = |files| sync_beside(&config, &replayed, files, workers).all();
+    let sync = |files| sync_with_replayed(&config, &replayed, files, workers).all();
     match Catalog::create(Arc::clone(&vfs), &config.dir, numbers, state, sync) {
         Ok(catalog) => {
             log.note_names();

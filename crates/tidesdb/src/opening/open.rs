@@ -14,7 +14,7 @@ use tidesdb_sys::clock::{Clock, SteadyClock};
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::Vfs;
 
-use super::beginning::{self, Ground};
+use super::beginning::{self, StartMode};
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
 use super::inventory::Inventory;
@@ -26,12 +26,11 @@ use super::unreplayed_log::{self, UnreplayedLog};
 use super::workers::Workers;
 use crate::background::BACKGROUND;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
-use crate::core::{
-    Core, Environment, Families, FileWork, Health, Isolation, Owner, ShutDown, Storage,
-};
+use crate::core::{Core, Environment, Families, FileWork, Health, Owner, ShutDown, Storage};
 use crate::family::{DatabaseId, FamilyState, SharedOptions};
 use crate::flow::DatabaseFlow;
 use crate::flow::disk::{self, DiskSpace};
+use crate::isolation::Isolation;
 use crate::memory::{BufferPool, Memory, MemoryBudget};
 use crate::telemetry::event_log::EventLog;
 use crate::telemetry::events::Events;
@@ -75,7 +74,7 @@ pub(crate) fn open_in(
     let lock = Arc::clone(&directory.lock);
     // An opening that fails from here on shuts it down: work may be queued and running.
     let opened = build(path, options, components, shut_down, directory)
-        // A reader that found no lock file may have read beside a writer.
+        // A reader that found no lock file may have read while another process wrote.
         .map_err(|e| lock.explain(e))?;
     let core = opened.core();
     lock.check()?;
@@ -120,18 +119,18 @@ fn build(
         None => Replayed::default(),
     };
     let numbers = file_numbers(found.as_ref(), &replayed);
-    let ground = match options.read_only {
-        true => Ground::OnlyRead,
-        false => Ground::of((vfs.as_ref(), path), found.as_ref(), &replayed),
+    let mode = match options.read_only {
+        true => StartMode::ReadOnly,
+        false => StartMode::of((vfs.as_ref(), path), found.as_ref(), &replayed),
     };
-    let left = found.as_ref().filter(|_| !ground.is_all_there_is());
+    let left = found.as_ref().filter(|_| !mode.is_after_clean_close());
     let mut orphans = left.map(|found| found.orphans(&replayed.retained));
     let rest = found.as_ref().and_then(|found| UnreplayedLog::of(&replayed, found, path));
     let (left_out, torn) = (replayed.left_out.clone(), found.as_ref().and_then(|f| f.torn));
     let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
-    let started = beginning::start(config, state, found, replayed, (ground, &workers));
+    let started = beginning::start(config, state, found, replayed, (mode, &workers));
     let (catalog, log) = make_room(started, vfs.as_ref(), path, &mut orphans)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let orphans = tidy(orphans, &log, options.read_only, (vfs.as_ref(), path))?;

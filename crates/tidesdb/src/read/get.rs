@@ -11,7 +11,7 @@ use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{Found, Table};
 use tidesdb_lockfree::ordered::ValueVersion;
 use tidesdb_lockfree::prefetch::prefetch;
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
 use crate::cache::{HeldBlock, TalliedBlocks};
@@ -36,7 +36,7 @@ thread_local! {
 const LARGEST_KEPT_BYTES: usize = 4 << 20;
 
 impl Core {
-    /// Calls `read` with the value that `key` has at a moment whose snapshot is registered, or now.
+    /// Calls `read` with the value that `key` has at a registered read point, or now.
     ///
     /// # Errors
     /// See [`crate::Family::get`].
@@ -44,13 +44,13 @@ impl Core {
     pub(crate) fn get_with<R>(
         &self,
         family: &FamilyState,
-        moment: Option<Moment>,
+        read_point: Option<ReadPoint>,
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let stored = family.keys.stored_key(key)?;
         let order = &family.keys.order;
-        self.get_stored(family, moment, &stored, |value| read(order.value(value)))
+        self.get_stored(family, read_point, &stored, |value| read(order.value(value)))
     }
 
     /// As [`Core::get_with`], with a stored key, and the value as it is stored.
@@ -61,12 +61,12 @@ impl Core {
     pub(crate) fn get_stored<R>(
         &self,
         family: &FamilyState,
-        moment: Option<Moment>,
+        read_point: Option<ReadPoint>,
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         self.check_readable(family)?;
-        let get = Get::new(self, family, key, moment);
+        let get = Get::new(self, family, key, read_point);
         let found =
             if self.telemetry.latencies.is_due() { get.look_timed(read) } else { get.look(read) }?;
         if found.is_none() {
@@ -82,7 +82,7 @@ pub(super) struct Get<'a> {
     pub(super) family: &'a FamilyState,
     pub(super) key: &'a [u8],
     /// None for now.
-    moment: Option<Moment>,
+    read_point: Option<ReadPoint>,
     /// A value log that nothing knows is damage, not the mark of an old view.
     is_last_try: bool,
     /// What it has met.
@@ -105,10 +105,10 @@ impl<'a> Get<'a> {
         core: &'a Core,
         family: &'a FamilyState,
         key: &'a [u8],
-        moment: Option<Moment>,
+        read_point: Option<ReadPoint>,
     ) -> Self {
         let tally = ReadTally::default();
-        Self { core, family, key, moment, is_last_try: false, tally }
+        Self { core, family, key, read_point, is_last_try: false, tally }
     }
 }
 
@@ -144,7 +144,7 @@ impl Get<'_> {
             InMemory::Dead => return Ok(None),
             InMemory::Version(version) => {
                 let found = (kind_of(&version), version.expires_at, version.value);
-                return self.answer(&view.version, found, read);
+                return self.value_of(&view.version, found, read);
             }
             InMemory::Unknown => {}
         }
@@ -158,8 +158,8 @@ impl Get<'_> {
     /// Everything committed up to here is seen. Asked once for each view, after it was loaded.
     #[inline]
     pub(super) fn snapshot(&self) -> SequenceNumber {
-        match self.moment {
-            Some(moment) => moment.sequence,
+        match self.read_point {
+            Some(read_point) => read_point.sequence,
             None => self.core.storage.log.published(),
         }
     }
@@ -201,7 +201,7 @@ impl Get<'_> {
             return Ok(None);
         }
         let found = (meta.kind, meta.expires_at, found.value());
-        self.answer(&view.version, found, read)
+        self.value_of(&view.version, found, read)
     }
 
     /// The newest version of `key` in any table.
@@ -260,7 +260,7 @@ impl Get<'_> {
 
     /// What a version found means to the caller.
     #[inline]
-    pub(super) fn answer<R>(
+    pub(super) fn value_of<R>(
         &self,
         version: &Version,
         (kind, expires_at, value): (ValueKind, u64, &[u8]),
@@ -286,7 +286,8 @@ impl Get<'_> {
     }
 
     pub(super) fn now(&self) -> u64 {
-        self.moment.map_or_else(|| self.core.env.clock.unix_seconds(), |moment| moment.now)
+        self.read_point
+            .map_or_else(|| self.core.env.clock.unix_seconds(), |read_point| read_point.now)
     }
 
     /// Fetches the value that a pointer found with `version` points at; false when the key has none
@@ -317,8 +318,10 @@ impl Get<'_> {
     #[cold]
     fn fetch_again(&self, out: &mut Vec<u8>) -> Result<bool> {
         let view = self.family.view.load();
-        let again =
-            Get { is_last_try: true, ..Get::new(self.core, self.family, self.key, self.moment) };
+        let again = Get {
+            is_last_try: true,
+            ..Get::new(self.core, self.family, self.key, self.read_point)
+        };
         let copy = |value: &[u8]| {
             out.clear();
             out.extend_from_slice(value);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::Result;
 use tidesdb_files::sstable::Found;
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
 use super::get::{FoundInTable, Get};
@@ -90,20 +90,20 @@ impl fmt::Debug for PinnedValue {
 }
 
 impl Core {
-    /// The value that `key` has at a moment whose snapshot is registered, or now.
+    /// The value that `key` has at a registered read point, or now.
     ///
     /// # Errors
     /// See [`crate::Family::get`].
     pub(crate) fn get_pinned(
         &self,
         family: &FamilyState,
-        moment: Option<Moment>,
+        read_point: Option<ReadPoint>,
         key: &[u8],
     ) -> Result<Option<PinnedValue>> {
         let key = &*family.keys.stored_key(key)?;
         self.check_readable(family)?;
         let view = family.view.load();
-        let get = Get::new(self, family, key, moment);
+        let get = Get::new(self, family, key, read_point);
         let Some(held) = get.hold(&view)? else {
             return family.check_view().map(|()| None);
         };

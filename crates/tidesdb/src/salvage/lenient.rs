@@ -1,6 +1,6 @@
 //! A file of which not every byte can be read.
 //!
-//! A disk that fails answers reads of some sectors with an error. [`LenientFile`] gives zeros for a
+//! A disk that fails returns an error for reads of some sectors. [`LenientFile`] gives zeros for a
 //! page that can't be read, so that the parts around it are reached; whatever lay there fails its
 //! checksum. Only what the kernel says of the medium counts so ([`means_damage`]). Any other
 //! error, such as a descriptor or a permission that is missing, says nothing of the bytes: it is

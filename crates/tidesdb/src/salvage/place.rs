@@ -38,13 +38,13 @@ pub(crate) struct Place {
 
 /// The directories in which the copy for `path` is written: the workshop and the copy's own.
 pub(crate) fn working_for(path: &Path) -> [PathBuf; 2] {
-    let workshop = beside(path, ".unfinished");
+    let workshop = sibling(path, ".unfinished");
     let copy = workshop.join(COPY);
     [workshop, copy]
 }
 
 /// `path` with something behind its last name.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
     name.push(suffix);
     path.with_file_name(name)

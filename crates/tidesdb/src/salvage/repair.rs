@@ -9,7 +9,7 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
 use crate::salvage::destination::Destination;
-use crate::salvage::place::{beside, check_can_be_renamed, parent_of, remove_copy, resolved};
+use crate::salvage::place::{check_can_be_renamed, parent_of, remove_copy, resolved, sibling};
 use crate::salvage::report::SalvageReport;
 use crate::salvage::salvager::salvage_into;
 use crate::salvage::source::Source;
@@ -48,7 +48,7 @@ pub fn repair(
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new());
     let directory = &resolved(directory)?;
     let source = Source::open_alone(directory)?;
-    let repaired = beside(directory, ".repaired");
+    let repaired = sibling(directory, ".repaired");
     let kept = vacant_name(vfs.as_ref(), directory)?;
     let made = Destination::create(&repaired)?;
     let prepared = check_can_be_renamed(vfs.as_ref(), directory, made.working());
@@ -116,9 +116,9 @@ fn vacant_name(vfs: &dyn Vfs, directory: &Path) -> Result<PathBuf> {
         taken.iter().any(|entry| entry.name == name)
     };
     let numbered = |number: u32| match number {
-        0 => beside(directory, ".damaged"),
-        number => beside(directory, &format!(".damaged-{number}")),
+        0 => sibling(directory, ".damaged"),
+        number => sibling(directory, &format!(".damaged-{number}")),
     };
     let free = (0..1000).map(numbered).find(|path| !is_taken(path));
-    free.ok_or_else(|| Error::NotEmpty(beside(directory, ".damaged")))
+    free.ok_or_else(|| Error::NotEmpty(sibling(directory, ".damaged")))
 }

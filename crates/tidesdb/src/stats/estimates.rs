@@ -10,7 +10,7 @@ use crate::version::TableFile;
 
 /// What a page costs that has to be looked at, the unit of [`Family::range_cost`].
 const PAGE_BYTES: f64 = 4096.0;
-/// What an entry costs beside it.
+/// What an entry costs besides.
 const ENTRY_COST: f64 = 0.01;
 /// What going to another table costs.
 const TABLE_COST: f64 = 0.5;

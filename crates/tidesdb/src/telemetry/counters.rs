@@ -37,7 +37,7 @@ pub(crate) struct HotCounters(StripedCounters<HOT>);
 
 impl HotCounters {
     /// Counts a commit: bytes of keys and values, operations, bytes of log.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add_commit(&self, user_bytes: u64, operations: u64, log_bytes: u64) {
         let mine = self.0.mine();
         mine.add(Hot::UserBytes as usize, user_bytes);

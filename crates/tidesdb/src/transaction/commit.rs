@@ -1,16 +1,18 @@
 //! Committing a transaction: what its level has checked first, and what follows.
 
+use std::sync::Arc;
+
 use tidesdb_base::error::{Error, Result};
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::steps::step;
 
+use super::conflicts::{Validation, WriteConflicts};
 use super::handle::{State, Transaction};
-use super::validation::Validation;
 use super::write_set::WriteSet;
-use super::written_keys::WrittenKeys;
+use crate::core::Core;
 use crate::telemetry::events::HeldEvents;
-use crate::write::{Unchecked, Visible, WriteOptions};
+use crate::write::{Visible, WriteBatch, WriteOptions};
 
 impl Transaction {
     /// At [`IsolationLevel::Serializable`], whether the commit conflicts as soon as another one has
@@ -68,7 +70,20 @@ impl Transaction {
         }
     }
 
-    pub(super) fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+    /// Commits, and times it.
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    #[cold]
+    fn commit_timed(&mut self, options: WriteOptions) -> Result<Option<u64>> {
+        let core = Arc::clone(self.core());
+        let batch = self.writes.as_deref().map(WriteSet::batch);
+        let size = batch.map_or((0, 0), |batch| (batch.user_bytes, batch.count as u64));
+        let family = batch.and_then(|batch| batch.families.first().cloned());
+        core.timed_commit(family.as_deref(), size, || self.commit_changes(options))
+    }
+
+    fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
         if !self.core().health.is_at_home() {
             return Err(Error::Forked);
         }
@@ -92,9 +107,9 @@ impl Transaction {
     }
 
     fn make_visible(&self, options: WriteOptions) -> Result<Option<Visible>> {
-        match (&self.writes, self.moment()) {
+        match (&self.writes, self.read_point()) {
             (Some(writes), None) if !writes.is_empty() => {
-                self.core().commit_batch(writes.batch(), &mut Unchecked, options).map(Some)
+                self.core().commit_batch(writes.batch(), options).map(Some)
             }
             (_, None) => Ok(None),
             (_, Some(snapshot)) => self.check_and_commit(snapshot, options),
@@ -102,7 +117,11 @@ impl Transaction {
     }
 
     #[inline(never)]
-    fn check_and_commit(&self, snapshot: Moment, options: WriteOptions) -> Result<Option<Visible>> {
+    fn check_and_commit(
+        &self,
+        snapshot: ReadPoint,
+        options: WriteOptions,
+    ) -> Result<Option<Visible>> {
         // A look may be reported as slow, and others wait for its end: with its place in the log
         // taken a commit of the listener would wait for this one.
         let _reported_later = HeldEvents::new();
@@ -115,10 +134,15 @@ impl Transaction {
             && self.level.checks_writes()
             && reads.as_ref().is_none_or(|reads| reads.is_empty())
         {
-            let mut check = WrittenKeys::new(core, batch, snapshot.sequence);
+            let mut check = WriteConflicts::new(core, batch, snapshot.sequence);
             check.look(core.storage.log.published())?;
             step("looked");
-            return core.commit_batch(batch, &mut check, options).map(Some);
+            let prepared = core.prepare(batch, options)?;
+            let place = prepared.take_place()?;
+            return match check.look_in_place(place.range().0) {
+                Ok(()) => prepared.commit_in(place).map(Some),
+                Err(conflict) => Err(prepared.call_off(place, conflict)),
+            };
         }
         let mut check = Validation::new(core, self.level, snapshot, batch, reads);
         check.reads_must_stand = self.reads_must_stand;
@@ -128,7 +152,7 @@ impl Transaction {
                     check.look_outside()?;
                     check.catch_up()?;
                     step("looked");
-                    let committed = core.commit_batch(batch, &mut check, options);
+                    let committed = commit_if_valid(core, batch, &mut check, options);
                     if !check.begin_again() {
                         break committed;
                     }
@@ -138,5 +162,21 @@ impl Transaction {
             }
             None => check.finish_reading().map(|()| None),
         }
+    }
+}
+
+/// The steps of a put, with the last look between taking the place and writing.
+fn commit_if_valid(
+    core: &Core,
+    batch: &WriteBatch,
+    check: &mut Validation<'_>,
+    options: WriteOptions,
+) -> Result<Visible> {
+    let prepared = core.prepare(batch, options)?;
+    check.lock_dependencies();
+    let place = prepared.take_place()?;
+    match check.look_in_place(place.range()) {
+        Ok(()) => prepared.commit_in(place),
+        Err(conflict) => Err(prepared.call_off(place, conflict)),
     }
 }

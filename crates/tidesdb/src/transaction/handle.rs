@@ -1,29 +1,22 @@
 //! The transaction that users hold.
 
 use std::cell::{Cell, OnceCell};
-use std::cmp::Ordering::{Equal, Greater, Less};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
-use tidesdb_lockfree::snapshot_registry::{Moment, Registration};
+use tidesdb_lockfree::snapshot_registry::{ReadPoint, Registration};
 use tidesdb_lockfree::sync::lock;
 
-use super::IsolationLevel;
 use super::read_set::ReadSet;
-use super::scan_reads::ScanReads;
 use super::write_set::WriteSet;
 use crate::core::{Core, OwnerShare};
 use crate::family::FamilyState;
-use crate::handles::{Family, Snapshot};
-use crate::iterator::{KeyRange, OfTransaction, Scan, ScanOptions};
-use crate::memory::Holder;
+use crate::handles::Family;
+use crate::isolation::IsolationLevel;
+use crate::write::Visible;
 use crate::write::batch::expiry_after;
-use crate::write::{Visible, WriteOptions};
-
-/// Change of a transaction's memory that is worth accounting for.
-const CHARGED_STEP_BYTES: usize = 16 << 10;
 
 /// What may be done with a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +27,7 @@ pub(super) enum State {
     Finished,
 }
 
-/// Reads of one moment and writes that take effect together, or not at all.
+/// Reads of one snapshot and writes that take effect together, or not at all.
 ///
 /// Nothing is visible to others, nor written anywhere, before [`Transaction::commit`]. A commit
 /// that returns an error had no effect, unless it says otherwise, and leaves the transaction as it
@@ -62,7 +55,7 @@ pub(super) enum State {
 /// ```
 #[derive(Debug)]
 pub struct Transaction {
-    owner: Arc<OwnerShare>,
+    pub(super) owner: Arc<OwnerShare>,
     pub(super) level: IsolationLevel,
     pub(super) state: State,
     /// See [`Transaction::refuse_overwritten_reads`].
@@ -74,7 +67,7 @@ pub struct Transaction {
     /// Made by the first read that is tracked, and kept.
     pub(super) reads: OnceCell<Arc<Mutex<ReadSet>>>,
     /// Memory that the database accounts for.
-    charged: Cell<usize>,
+    pub(super) charged: Cell<usize>,
 }
 
 impl Transaction {
@@ -101,8 +94,8 @@ impl Transaction {
 
     /// As of when it reads; none at the levels that always see the newest state.
     #[inline]
-    pub(super) fn moment(&self) -> Option<Moment> {
-        self.snapshot.map(Registration::moment)
+    pub(super) fn read_point(&self) -> Option<ReadPoint> {
+        self.snapshot.map(Registration::read_point)
     }
 
     /// The level that the transaction was begun or last reset with.
@@ -207,123 +200,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// An iterator over a family as the transaction sees it, its own writes up to now included; not
-    /// positioned yet. It does not borrow the transaction, which may write while it goes on:
-    ///
-    /// ```
-    /// # let directory = tempfile::tempdir()?;
-    /// use tidesdb::{Db, DbOptions, FamilyOptions, IsolationLevel, ScanOptions};
-    /// let db = Db::open(directory.path(), DbOptions::default())?;
-    /// let jobs = db.open_family("jobs", FamilyOptions::default())?;
-    /// jobs.put(b"1", b"done")?;
-    /// let mut transaction = db.begin(IsolationLevel::Snapshot)?;
-    /// for entry in transaction.scan(&jobs, ScanOptions::new())? {
-    ///     transaction.delete(&jobs, &entry?.0)?;
-    /// }
-    /// transaction.commit()?;
-    /// assert!(!jobs.contains(b"1")?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Family::scan`]; `Invalid` for a family of another database, options with a snapshot,
-    /// or a finished transaction.
-    pub fn scan(&self, family: &Family, mut options: ScanOptions) -> Result<Scan> {
-        self.check_active()?;
-        let family = family.state();
-        self.check_family(family)?;
-        if options.snapshot.is_some() {
-            let text = "the iterator of a transaction can't have a snapshot of its own";
-            return Err(Error::InvalidArgument(text.to_owned()));
-        }
-        options.snapshot = self.snapshot.map(|snapshot| Snapshot::again(self.core(), snapshot));
-        let own = self.writes.as_deref().filter(|writes| !writes.is_empty());
-        let own = own.map(|writes| writes.in_order(family.id, &self.core().memory.budget));
-        let own = own.filter(|own| !own.is_empty());
-        let tracks = self.level.tracks_reads();
-        let reads = tracks.then(|| Box::new(ScanReads::new(self.reads(), family)) as _);
-        let moving = self.level == IsolationLevel::ReadUncommitted;
-        let is_plain = own.is_none() && reads.is_none() && !moving;
-        let part = (!is_plain).then_some(OfTransaction { own, reads, moving });
-        Scan::new(Arc::clone(&**self.owner), family, options, part)
-    }
-
-    /// A scan of all keys of a family as the transaction sees it. See [`Transaction::scan`].
-    ///
-    /// # Errors
-    /// As [`Transaction::scan`].
-    pub fn iter(&self, family: &Family) -> Result<Scan> {
-        self.scan(family, ScanOptions::new())
-    }
-
-    /// As [`Transaction::scan`], of the keys that start with `prefix`.
-    ///
-    /// # Errors
-    /// As [`Transaction::scan`].
-    pub fn prefix(&self, family: &Family, prefix: impl AsRef<[u8]>) -> Result<Scan> {
-        self.scan(family, ScanOptions::new().prefix(prefix))
-    }
-
-    /// As [`Transaction::scan`], of the keys in a range, as [`ScanOptions::range`] takes it.
-    ///
-    /// # Errors
-    /// As [`Transaction::scan`].
-    pub fn range(&self, family: &Family, range: impl KeyRange) -> Result<Scan> {
-        self.scan(family, ScanOptions::new().range(range))
-    }
-
-    /// Commits, and times it.
-    ///
-    /// # Errors
-    /// As [`Transaction::commit`].
-    #[cold]
-    pub(super) fn commit_timed(&mut self, options: WriteOptions) -> Result<Option<u64>> {
-        let core = Arc::clone(self.core());
-        let batch = self.writes.as_deref().map(WriteSet::batch);
-        let size = batch.map_or((0, 0), |batch| (batch.user_bytes, batch.count as u64));
-        let family = batch.and_then(|batch| batch.families.first().cloned());
-        core.timed_commit(family.as_deref(), size, || self.commit_changes(options))
-    }
-
-    /// Marks the present state of the writes under a name, to roll back to. A name that is there
-    /// already moves to the present state and keeps its place in the order of creation.
-    ///
-    /// # Errors
-    /// `Invalid` for a finished transaction; `Forked`.
-    pub fn savepoint(&mut self, name: &str) -> Result<()> {
-        self.check_active_at_home()?;
-        self.writes.get_or_insert_default().savepoint(name);
-        Ok(())
-    }
-
-    /// True when there is a savepoint that could be rolled back to.
-    #[must_use]
-    pub fn has_savepoints(&self) -> bool {
-        self.writes.as_ref().is_some_and(|writes| writes.has_savepoints())
-    }
-
-    /// Takes back what was written since the savepoint, and removes it and all that were created
-    /// after it. Reads stay tracked.
-    ///
-    /// # Errors
-    /// `NotFound`, `Invalid` for a finished transaction, `Forked`; nothing has changed then.
-    #[doc(alias = "rollback_to")]
-    pub fn rollback_to_savepoint(&mut self, name: &str) -> Result<()> {
-        self.check_active_at_home()?;
-        self.writes.get_or_insert_default().rollback_to(name)
-    }
-
-    /// Forgets a savepoint and nothing else.
-    ///
-    /// # Errors
-    /// `NotFound`, `Invalid` for a finished transaction, `Forked`.
-    #[doc(alias = "release")]
-    #[doc(alias = "pop_savepoint")]
-    pub fn release_savepoint(&mut self, name: &str) -> Result<()> {
-        self.check_active_at_home()?;
-        self.writes.get_or_insert_default().release(name)
-    }
-
     /// Gives up all writes and finishes the transaction. If a commit had failed after it was
     /// visible, it stays so.
     ///
@@ -400,7 +276,7 @@ impl Transaction {
     }
 
     /// For calls that touch nothing but the transaction, so that nothing else looks.
-    fn check_active_at_home(&self) -> Result<()> {
+    pub(super) fn check_active_at_home(&self) -> Result<()> {
         self.core().health.check_at_home()?;
         self.check_active()
     }
@@ -411,33 +287,6 @@ impl Transaction {
             return Err(Error::InvalidArgument("the family is of another database".to_owned()));
         }
         Ok(())
-    }
-
-    /// Accounts for the memory that the transaction takes, in coarse steps. `reads` are its reads,
-    /// when the caller has them locked.
-    #[inline]
-    pub(super) fn charge(&self, reads: Option<&ReadSet>) {
-        let written = self.writes.as_ref().map_or(0, |writes| writes.memory_bytes());
-        let read = match (reads, self.reads.get()) {
-            (Some(reads), _) => reads.memory_bytes(),
-            (None, Some(reads)) => lock(reads).memory_bytes(),
-            (None, None) => 0,
-        };
-        if (written + read).abs_diff(self.charged.get()) >= CHARGED_STEP_BYTES {
-            self.set_charge(written + read);
-        }
-    }
-
-    #[inline]
-    fn set_charge(&self, bytes: usize) {
-        let before = self.charged.replace(bytes);
-        let budget = &self.core().memory.budget;
-        match bytes.cmp(&before) {
-            // A transaction that holds little writes to nothing that others share.
-            Equal => {}
-            Greater => budget.take(Holder::Transactions, (bytes - before) as u64),
-            Less => budget.give_back(Holder::Transactions, (before - bytes) as u64),
-        }
     }
 
     pub(super) fn reads(&self) -> &Arc<Mutex<ReadSet>> {

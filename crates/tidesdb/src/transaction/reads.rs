@@ -7,10 +7,11 @@ use tidesdb_base::error::Result;
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
 
+use super::Transaction;
 use super::handle::State;
-use super::{IsolationLevel, Transaction};
 use crate::family::FamilyState;
 use crate::handles::{Family, Snapshot};
+use crate::isolation::IsolationLevel;
 use crate::read::{Collect, PinnedValue, Pins, copied};
 
 impl Transaction {
@@ -143,7 +144,7 @@ impl Transaction {
         }
         let order = &family.keys.order;
         let read = |value: &[u8]| read(order.value(value));
-        Ok((false, core.get_stored(family, self.moment(), key, read)?))
+        Ok((false, core.get_stored(family, self.read_point(), key, read)?))
     }
 
     /// Whether an own write leaves its key without a value.
@@ -232,8 +233,8 @@ impl Transaction {
         }
         let not_own = wanted.clone();
         let taken = self.snapshot.is_none().then(|| Snapshot::take(self.core()));
-        if let Some(moment) = self.moment().or(taken.as_ref().map(Snapshot::moment)) {
-            self.core().get_many(family, moment, (keys, wanted), collect)?;
+        if let Some(read_point) = self.read_point().or(taken.as_ref().map(Snapshot::read_point)) {
+            self.core().get_many(family, read_point, (keys, wanted), collect)?;
         }
         for at in not_own {
             if let Some(key) = keys.get(at) {

@@ -8,17 +8,18 @@ pub(super) mod steps;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::error::{Error, ErrorKind};
 use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
 
-use super::{IsolationLevel, Transaction};
+use super::Transaction;
 use crate::db::{Components, Db};
 use crate::handles::Family;
+use crate::isolation::IsolationLevel;
 use crate::iterator::ScanOptions;
-use crate::write::{CommitCheck, WriteBatch};
+use crate::write::WriteBatch;
 
 const FAMILIES: [&str; 3] = ["a", "b", "c"];
 
@@ -38,26 +39,18 @@ fn open(sim: &Arc<SimVfs>, sync_mode: SyncMode) -> (Db, Vec<Family>) {
     (db, families.to_vec())
 }
 
-/// Calls every commit off, after `waiting` for all that precede it.
-struct Refusing<'a>(&'a Db);
-
-impl CommitCheck for Refusing<'_> {
-    fn before_reserving(&mut self) {}
-
-    fn check(&mut self, start: u64, _end: u64) -> Result<()> {
-        self.0.core().storage.log.wait_published(start);
-        let reason = "this test";
-        Err(Error::Conflict { family: String::new(), key: Vec::new(), reason })
-    }
-}
-
+/// Calls a commit off in its place, after waiting for all that precede it.
 fn refuse(db: &Db, families: &[Family], bytes: usize) {
     let mut batch = WriteBatch::new();
     for family in families {
         batch.put(family, b"number", &vec![0xee; bytes]).unwrap();
     }
-    let refused = db.core().commit_batch(&batch, &mut Refusing(db), <_>::default()).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    let prepared = db.core().prepare(&batch, <_>::default()).unwrap();
+    let place = prepared.take_place().unwrap();
+    db.core().storage.log.wait_published(place.range().0);
+    let reason = "this test";
+    let conflict = Error::Conflict { family: String::new(), key: Vec::new(), reason };
+    assert_eq!(prepared.call_off(place, conflict).kind(), ErrorKind::Conflict);
 }
 
 /// The number that all families hold; they must agree.

@@ -4,7 +4,7 @@
 //! checked against the state before it is written. When it can't be appended it is not applied: its
 //! bytes may be on disk, so the catalog starts another manifest file from the state before it.
 //! Until that has worked, by itself or with a later edit, the edit is *uncertain*: an opening may
-//! find it. A manifest that has become long is restated beside the edits (`restating`).
+//! find it. A manifest that has become long is restated while edits go on (`restating`).
 
 mod restating;
 

@@ -32,7 +32,7 @@ pub(crate) struct DirectoryLock {
 }
 
 impl DirectoryLock {
-    /// Takes the right to write in the directory, or to read it beside other readers.
+    /// Takes the right to write in the directory, or to read it as other readers may.
     ///
     /// # Errors
     /// [`Error::Locked`] when the right of another opening excludes it; [`Error::Io`].

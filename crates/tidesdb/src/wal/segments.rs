@@ -283,9 +283,9 @@ impl SegmentFiles {
     }
 }
 
-/// Bytes of the segment that is made for a record, where `usual` is what segments have. The
-/// first to come gets the space: beside a large record there is as much for others as ever, so that
-/// they don't crowd it out, and the space made for it is not left empty (I-305).
+/// Bytes of the segment that is made for a record, where `usual` is what segments have. The first
+/// to come gets the space: next to a large record there is as much for others as ever, so that they
+/// don't crowd it out, and the space made for it is not left empty (I-305).
 const fn wanted_bytes(usual: u64, needed: u64) -> u64 {
     let least = least_bytes(needed);
     if needed <= usual / 2 {

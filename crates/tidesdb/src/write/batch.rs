@@ -1,16 +1,19 @@
 //! The write batch: operations on any number of families that take effect together.
 
+mod marks;
+mod operations;
+mod range_deletions;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::key_order::KeyOrder;
-use tidesdb_base::key_ranges::{EVERYTHING, prefix_end};
 use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use tidesdb_files::wal::{BatchReader, BatchWriter, Operation};
+use tidesdb_files::wal::{BatchWriter, Operation};
 
+pub(crate) use self::marks::BatchMark;
 use crate::family::{FamilyList, FamilyState};
 use crate::handles::Family;
 use crate::wal::{ANY_KEY, signature_of};
@@ -144,70 +147,6 @@ impl WriteBatch {
         self.add(family.state(), ValueKind::SingleTombstone, NEVER_EXPIRES, key.as_ref(), &[])
     }
 
-    /// Adds the deletion of every key from `start` on that comes before `end`; what the batch puts
-    /// into the range afterwards stays. The cost does not depend on the number of keys.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] when a key is empty or `start` is not before `end`;
-    /// [`Error::TooLarge`] as for [`WriteBatch::put`]. The batch is unchanged then.
-    pub fn delete_range(
-        &mut self,
-        family: &Family,
-        start: impl AsRef<[u8]>,
-        end: impl AsRef<[u8]>,
-    ) -> Result<()> {
-        self.add_range_deletion(family, start.as_ref(), end.as_ref())
-    }
-
-    fn add_range_deletion(&mut self, family: &Family, start: &[u8], end: &[u8]) -> Result<()> {
-        if start.is_empty() || end.is_empty() {
-            return Err(Error::InvalidArgument("a key of the range is empty".to_owned()));
-        }
-        let order = &family.state().keys.order;
-        if let KeyOrder::Custom(_) = order {
-            let text = "ranges of keys in an order of the application can't be deleted";
-            return Err(Error::InvalidArgument(text.to_owned()));
-        }
-        let (start, end) = (&*order.stored_key(start), &*order.stored_key(end));
-        if start >= end {
-            let detail = "the range is empty: its start is not before its end";
-            return Err(Error::InvalidArgument(detail.to_owned()));
-        }
-        self.add_stored(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, start, end)
-    }
-
-    /// Adds the deletion of every key that starts with `prefix`, as [`WriteBatch::delete_range`].
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] for an empty prefix, [`Error::TooLarge`]; the batch is unchanged
-    /// then.
-    pub fn delete_prefix(&mut self, family: &Family, prefix: impl AsRef<[u8]>) -> Result<()> {
-        self.add_prefix_deletion(family, prefix.as_ref())
-    }
-
-    fn add_prefix_deletion(&mut self, family: &Family, prefix: &[u8]) -> Result<()> {
-        if prefix.is_empty() {
-            return Err(Error::InvalidArgument("the prefix is empty".to_owned()));
-        }
-        let prefix = &*family.state().keys.order.stored_prefix(prefix)?;
-        // No end at all when the prefix is all ones, or nothing is left of it.
-        let end = prefix_end(prefix).unwrap_or_default();
-        // No stored key is empty, and this is the first of the others.
-        let prefix = if prefix.is_empty() { EVERYTHING.0 } else { prefix };
-        self.add_stored(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, prefix, &end)
-    }
-
-    /// Adds the deletion of every key of a family, as [`WriteBatch::delete_range`].
-    ///
-    /// # Errors
-    /// [`Error::TooLarge`]; the batch is unchanged then.
-    #[doc(alias = "clear")]
-    pub fn delete_all(&mut self, family: &Family) -> Result<()> {
-        // From the smallest of all stored keys on, without an end.
-        let (start, end) = EVERYTHING;
-        self.add_stored(family.state(), ValueKind::RangeTombstone, NEVER_EXPIRES, start, end)
-    }
-
     /// Adds an operation on one key, as they are given.
     ///
     /// # Errors
@@ -229,7 +168,7 @@ impl WriteBatch {
     }
 
     /// Adds an operation with key and value as they are stored.
-    fn add_stored(
+    pub(super) fn add_stored(
         &mut self,
         family: &Arc<FamilyState>,
         kind: ValueKind,
@@ -318,43 +257,6 @@ impl WriteBatch {
         self.user_bytes = 0;
     }
 
-    /// How far the batch has got.
-    pub(crate) fn end(&self) -> BatchMark {
-        BatchMark {
-            record_bytes: self.record.len(),
-            direct: self.direct.len(),
-            families: self.families.len(),
-            count: self.count,
-            user_bytes: self.user_bytes,
-            signature: self.signature,
-            has_puts: self.has_puts,
-            deletes_ranges: self.deletes_ranges,
-        }
-    }
-
-    /// Removes the operations that were added since `mark` was taken.
-    pub(crate) fn truncate(&mut self, mark: BatchMark) {
-        self.record.truncate(mark.record_bytes);
-        self.direct.truncate(mark.direct);
-        self.families.truncate(mark.families);
-        self.count = mark.count;
-        self.user_bytes = mark.user_bytes;
-        self.signature = mark.signature;
-        self.has_puts = mark.has_puts;
-        self.deletes_ranges = mark.deletes_ranges;
-    }
-
-    /// All operations in the order in which they were added, with their whole values.
-    pub(crate) fn operations(&self) -> BatchOperations<'_> {
-        self.operations_from(0, 0)
-    }
-
-    /// The operations from a place in the record and among the direct values on.
-    pub(crate) fn operations_from(&self, position: usize, direct: usize) -> BatchOperations<'_> {
-        let payload = self.record.get(position..).unwrap_or_default();
-        BatchOperations { batch: self, reader: BatchReader::new(payload), direct }
-    }
-
     /// About how many bytes of memory are held.
     pub(crate) const fn memory_bytes(&self) -> usize {
         let direct = if self.direct.is_empty() { 0 } else { self.user_bytes as usize };
@@ -381,71 +283,6 @@ impl WriteBatch {
 }
 
 const NO_MEMORY: Error = Error::OutOfMemory("a write batch");
-
-/// An extent of a batch, to go back to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BatchMark {
-    pub record_bytes: usize,
-    pub direct: usize,
-    families: usize,
-    count: usize,
-    user_bytes: u64,
-    signature: u64,
-    has_puts: bool,
-    deletes_ranges: bool,
-}
-
-impl BatchMark {
-    /// True when the batch was longer at this mark than at the other.
-    pub(crate) const fn is_behind(&self, other: Self) -> bool {
-        self.count > other.count
-    }
-}
-
-/// Walks the operations of a batch.
-#[derive(Debug)]
-pub(crate) struct BatchOperations<'a> {
-    batch: &'a WriteBatch,
-    reader: BatchReader<'a>,
-    direct: usize,
-}
-
-impl BatchOperations<'_> {
-    /// Where the next operation lies: its offset in the record, and the number of the next direct
-    /// value. The direct value comes first when it was added at that offset.
-    #[inline]
-    pub(crate) fn place(&self) -> (usize, usize) {
-        (self.batch.record.len() - self.reader.remaining_bytes(), self.direct)
-    }
-}
-
-impl<'a> Iterator for BatchOperations<'a> {
-    type Item = Operation<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Operation<'a>> {
-        if let Some(value) = self.batch.direct.get(self.direct)
-            && value.position <= self.place().0
-        {
-            self.direct += 1;
-            return Some(value.operation());
-        }
-        // The batch wrote the record itself, so it decodes.
-        self.reader.next().and_then(Result::ok)
-    }
-}
-
-impl DirectValue {
-    pub(crate) fn operation(&self) -> Operation<'_> {
-        Operation {
-            family: self.family.id,
-            kind: ValueKind::Value,
-            expires_at: self.expires_at,
-            key: &self.key,
-            value: &self.value,
-        }
-    }
-}
 
 /// Key and value as they are stored.
 type Stored<'a> = (Cow<'a, [u8]>, Cow<'a, [u8]>);

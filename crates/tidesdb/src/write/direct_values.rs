@@ -18,8 +18,7 @@ use tidesdb_sys::vfs::OpenMode;
 
 use super::WriteBatch;
 use super::batch::DirectValue;
-use super::commit::{CommitCheck, Visible};
-use crate::core::Core;
+use crate::core::{CallerAtWork, Core};
 use crate::family::{FamilyState, View};
 use crate::version::{DirectValueWriter, Extent, OpenDirectFile, ValueLogFile, ValueLogLife};
 
@@ -42,66 +41,75 @@ fn end_of(writer: &Option<Box<DirectValueWriter>>) -> Option<FileEnd> {
     Some(FileEnd { file: writer.options.number, summary: writer.summary })
 }
 
-impl Core {
-    pub(super) fn write_with_direct_values(
-        &self,
-        batch: &WriteBatch,
-        check: &mut impl CommitCheck,
-    ) -> Result<Visible> {
-        // The files are written and cut on this thread: the directory is not given up meanwhile.
-        let _at_work = self.work.callers.enter()?;
-        // Families in the order of their numbers, so that two such commits can't deadlock.
-        let mut families: Vec<&Arc<FamilyState>> =
-            batch.direct.iter().map(|value| &value.family).collect();
-        families.sort_by_key(|family| family.id);
-        families.dedup_by_key(|family| family.id);
-        let mut writers: Vec<LockedWriter<'_>> =
-            families.iter().map(|family| (*family, lock(&family.writes.direct_values))).collect();
-        let mut pointers = Vec::with_capacity(batch.direct.len());
-        let ends: Vec<_> = writers.iter().map(|(_, writer)| end_of(writer)).collect();
-        for (family, writer) in &mut writers {
-            if let Err(error) = self.append_values(family, writer, batch, &mut pointers) {
-                self.take_values_back(&mut writers, &ends);
-                return Err(error);
-            }
-        }
-        pointers.sort_by_key(|(position, ..)| *position);
-        let mut operations = Vec::new();
-        let bytes = batch.record.len() + 64 * pointers.len();
-        if operations.try_reserve_exact(bytes).is_err() {
-            self.take_values_back(&mut writers, &ends);
-            return Err(Error::OutOfMemory("the record of a commit"));
-        }
-        let mut from = 0;
-        for (position, value, pointer) in &pointers {
-            operations.extend_from_slice(batch.record.get(from..*position).unwrap_or_default());
-            from = *position;
-            BatchWriter::new(&mut operations).push(Operation {
-                family: value.family.id,
-                kind: ValueKind::ValuePointer,
-                expires_at: value.expires_at,
-                key: &value.key,
-                value: pointer,
-            });
-        }
-        operations.extend_from_slice(batch.record.get(from..).unwrap_or_default());
-        // The locks are held until the commit is done, so that a file is closed only when all
-        // commits that point into it have their sequence numbers.
-        let committed = self.commit_operations(batch, &operations, check);
-        // Of a log that failed it is not certain that the record is gone.
-        if committed.is_err() && self.storage.log.failure().is_none() {
-            self.take_values_back(&mut writers, &ends);
-        } else {
-            writers.iter_mut().filter_map(|(_, slot)| slot.as_mut()).for_each(|open| open.keep());
-        }
-        committed
+/// Where in a batch a large value belongs, the value, and the encoded pointer to it.
+type Pointer<'a> = (usize, &'a DirectValue, Vec<u8>);
+
+/// The operations of a batch, encoded, with these pointers.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+fn with_pointers(batch: &WriteBatch, mut pointers: Vec<Pointer<'_>>) -> Result<Vec<u8>> {
+    pointers.sort_by_key(|(position, ..)| *position);
+    let mut operations = Vec::new();
+    let bytes = batch.record.len() + 64 * pointers.len();
+    if operations.try_reserve_exact(bytes).is_err() {
+        return Err(Error::OutOfMemory("the record of a commit"));
+    }
+    let mut from = 0;
+    for (position, value, pointer) in &pointers {
+        operations.extend_from_slice(batch.record.get(from..*position).unwrap_or_default());
+        from = *position;
+        BatchWriter::new(&mut operations).push(Operation {
+            family: value.family.id,
+            kind: ValueKind::ValuePointer,
+            expires_at: value.expires_at,
+            key: &value.key,
+            value: pointer,
+        });
+    }
+    operations.extend_from_slice(batch.record.get(from..).unwrap_or_default());
+    Ok(operations)
+}
+
+/// The large values of a batch, in their value logs. They are taken back when this is dropped,
+/// unless the batch was committed, or may have been.
+pub(super) struct DirectValues<'a> {
+    core: &'a Core,
+    /// The locks are held until the commit is done, so that a file is closed only when all commits
+    /// that point into it have their sequence numbers.
+    writers: Vec<LockedWriter<'a>>,
+    /// Where the files of the writers ended before.
+    ends: Vec<Option<FileEnd>>,
+    /// The operations of the batch, encoded, with pointers to the values.
+    operations: Vec<u8>,
+    /// The record of the commit may be in the log, even if that fails.
+    may_be_logged: bool,
+    /// The files are written and cut on this thread: the directory is not given up meanwhile.
+    _at_work: CallerAtWork<'a>,
+}
+
+impl DirectValues<'_> {
+    /// The operations of the batch, encoded, with pointers to the values.
+    pub(super) fn operations(&self) -> &[u8] {
+        &self.operations
     }
 
-    /// Gives back the space of values that no commit points at: `ends` says where the files ended
-    /// before. Otherwise a call that fails because the disk is full would keep
-    /// what was left of it, out of reach of flushes, which the full disk keeps from working too.
-    fn take_values_back(&self, writers: &mut [LockedWriter<'_>], ends: &[Option<FileEnd>]) {
-        for ((_, slot), end) in writers.iter_mut().zip(ends) {
+    /// The commit goes to the log now. Should that fail, it is not certain that the record is gone.
+    pub(super) const fn may_be_logged(&mut self) {
+        self.may_be_logged = true;
+    }
+
+    /// The values stay: a commit points at them.
+    pub(super) fn keep(&mut self) {
+        let mut kept = std::mem::take(&mut self.writers);
+        kept.iter_mut().filter_map(|(_, slot)| slot.as_mut()).for_each(|open| open.keep());
+    }
+
+    /// Gives back the space of values that no commit points at. Otherwise a call that fails because
+    /// the disk is full would keep what was left of it, out of reach of flushes, which the full
+    /// disk keeps from working too.
+    fn take_back(&mut self) {
+        for ((_, slot), end) in self.writers.iter_mut().zip(&self.ends) {
             let Some(writer) = slot.as_mut() else { continue };
             // A file that was begun for this commit keeps its header.
             let same_file = end.filter(|end| end.file == writer.options.number);
@@ -112,10 +120,55 @@ impl Core {
                 // What lies behind is unknown, and the manifest never has the file as closed. The
                 // next commit starts another one, and this one goes when nothing points into it any
                 // more.
-                let extent = Extent::whole(summary.file_len);
-                failed.known.change_life(|life| life.close(self.storage.log.published(), extent));
+                let (published, extent) =
+                    (self.core.storage.log.published(), Extent::whole(summary.file_len));
+                failed.known.change_life(|life| life.close(published, extent));
             }
         }
+    }
+}
+
+impl Drop for DirectValues<'_> {
+    fn drop(&mut self) {
+        if self.may_be_logged && self.core.storage.log.failure().is_some() {
+            self.keep();
+        } else {
+            self.take_back();
+        }
+    }
+}
+
+impl Core {
+    /// Writes the large values of a batch to the value logs of their families, and syncs those.
+    ///
+    /// # Errors
+    /// See [`crate::Db::write`]. Nothing is written then.
+    pub(super) fn write_direct_values<'a>(
+        &'a self,
+        batch: &'a WriteBatch,
+    ) -> Result<Box<DirectValues<'a>>> {
+        let at_work = self.work.callers.enter()?;
+        // Families in the order of their numbers, so that two such commits can't deadlock.
+        let mut families: Vec<&Arc<FamilyState>> =
+            batch.direct.iter().map(|value| &value.family).collect();
+        families.sort_by_key(|family| family.id);
+        families.dedup_by_key(|family| family.id);
+        let writers: Vec<LockedWriter<'_>> =
+            families.iter().map(|family| (*family, lock(&family.writes.direct_values))).collect();
+        let mut values = Box::new(DirectValues {
+            core: self,
+            ends: writers.iter().map(|(_, writer)| end_of(writer)).collect(),
+            writers,
+            operations: Vec::new(),
+            may_be_logged: false,
+            _at_work: at_work,
+        });
+        let mut pointers = Vec::with_capacity(batch.direct.len());
+        for (family, writer) in &mut values.writers {
+            self.append_values(family, writer, batch, &mut pointers)?;
+        }
+        values.operations = with_pointers(batch, pointers)?;
+        Ok(values)
     }
 
     /// Ends the value log that the family's largest values go to, so that compactions may collect
@@ -162,7 +215,7 @@ impl Core {
         family: &Arc<FamilyState>,
         writer: &mut Option<Box<DirectValueWriter>>,
         batch: &'a WriteBatch,
-        pointers: &mut Vec<(usize, &'a DirectValue, Vec<u8>)>,
+        pointers: &mut Vec<Pointer<'a>>,
     ) -> Result<()> {
         let full = writer.take_if(|open| open.summary.file_len >= FULL_FILE_BYTES);
         let closed = full.map(|full| self.closed(family, &full));

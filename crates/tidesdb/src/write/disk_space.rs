@@ -9,7 +9,7 @@ use crate::family::FamilyState;
 use crate::flow::disk;
 
 impl Core {
-    /// Looks at the disk. `wanted` bytes are to be written beside the log.
+    /// Looks at the disk. `wanted` bytes are to be written to other files than the log.
     pub(crate) fn review_disk(&self, wanted: u64) {
         let Some(disk) = self.env.disk_space() else { return };
         let memory = self.memory.pool.lent_bytes();

@@ -79,8 +79,8 @@ impl Core {
     }
 
     /// When the log has grown past its bound, writes out the families that keep it alive though
-    /// they are rarely written. One job does it for some of them at a time, beside the flushes
-    /// that writers wait for.
+    /// they are rarely written. One job does it for some of them at a time, concurrently with the
+    /// flushes that writers wait for.
     pub(super) fn limit_retained_log(&self) {
         if self.storage.log.retained_file_bytes() <= self.retained_log_bound() {
             return;

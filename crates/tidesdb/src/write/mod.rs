@@ -1,19 +1,35 @@
-//! The write path, in call order: a batch is built (`batch`, `batch_contents`), admitted
-//! (`admission`), its largest values go to a value log (`direct_values`), its record to the log and
-//! its operations to the memtables (`commit`), and a memtable that is full is frozen (`freeze`).
-//! `disk_space` keeps puts from using up a nearly full disk, `first_commit` starts the log that an
-//! opening did not.
+//! The write path. `ARCHITECTURE.md` numbers its steps, and `commit` takes them in that order:
+//!
+//! | step | file | what |
+//! |---|---|---|
+//! | | `batch`, `batch_contents`, `options` | what callers ask for |
+//! | 1 | `admission` | writers are slowed down |
+//! | | `disk_space` | puts do not use up a nearly full disk |
+//! | | `first_commit` | the log is begun, where the opening has not |
+//! | 2 | `prepared` | a batch from its admission to its publication |
+//! | | `direct_values` | the largest values go to a value log |
+//! | 3, 4, 6 | `place` | the place in the log: taken, written, published |
+//! | 5 | `apply` | the operations go into memtables |
+//! | | `batch_counts` | what is counted for each family |
+//! | 7 | `durability` | syncs |
+//! | 8 | `follow_up`, `freeze` | hooks, and memtables that are full |
 
 mod admission;
+mod apply;
 pub(crate) mod batch;
 mod batch_contents;
+mod batch_counts;
 mod commit;
 mod direct_values;
 mod disk_space;
+mod durability;
 mod first_commit;
+mod follow_up;
 mod freeze;
 mod options;
+mod place;
+mod prepared;
 
 pub use self::batch::WriteBatch;
-pub(crate) use self::commit::{CommitCheck, Unchecked, Visible};
 pub use self::options::WriteOptions;
+pub(crate) use self::place::Visible;

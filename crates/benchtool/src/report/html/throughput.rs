@@ -9,7 +9,8 @@ use crate::report::plots::scale::{human, times};
 use crate::report::plots::view::View;
 use crate::report::set::{BAD, Figure, Line};
 
-/// The subject beside one engine; nothing where there is only one other, whose column says it.
+/// The subject compared with one engine; nothing where there is only one other, whose column says
+/// it.
 fn against(view: &View<'_>, engine: &str) -> Vec<Comparison> {
     if engine == view.sides.subject || view.engines.len() < 3 {
         return Vec::new();

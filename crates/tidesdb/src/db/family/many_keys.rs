@@ -1,7 +1,7 @@
 //! Reads of several keys, and at a snapshot.
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_lockfree::snapshot_registry::Moment;
+use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
 use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, Scan, ScanOptions};
@@ -163,11 +163,11 @@ impl Family {
         collect: &mut impl Collect,
     ) -> Result<()> {
         self.check_snapshot(snapshot)?;
-        let (core, moment) = (self.core(), snapshot.moment());
+        let (core, read_point) = (self.core(), snapshot.read_point());
         let wanted = (0..keys.len()).collect();
         match self.state.keys.stored_keys(keys)? {
-            None => core.get_many(&self.state, moment, (keys, wanted), collect),
-            Some(keys) => core.get_many(&self.state, moment, (&keys, wanted), collect),
+            None => core.get_many(&self.state, read_point, (keys, wanted), collect),
+            Some(keys) => core.get_many(&self.state, read_point, (&keys, wanted), collect),
         }
     }
 
@@ -197,7 +197,7 @@ impl Family {
         key: impl AsRef<[u8]>,
     ) -> Result<Option<PinnedValue>> {
         self.check_snapshot(snapshot)?;
-        self.core().get_pinned(&self.state, Some(snapshot.moment()), key.as_ref())
+        self.core().get_pinned(&self.state, Some(snapshot.read_point()), key.as_ref())
     }
 
     /// Calls `read` with the value of a key in a snapshot, borrowed where it lies.
@@ -211,11 +211,11 @@ impl Family {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         self.check_snapshot(snapshot)?;
-        self.core().get_with(&self.state, Some(snapshot.moment()), key.as_ref(), read)
+        self.core().get_with(&self.state, Some(snapshot.read_point()), key.as_ref(), read)
     }
 
-    pub(super) fn has(&self, moment: Option<Moment>, key: &[u8]) -> Result<bool> {
-        Ok(self.core().get_with(&self.state, moment, key, |_| ())?.is_some())
+    pub(super) fn has(&self, read_point: Option<ReadPoint>, key: &[u8]) -> Result<bool> {
+        Ok(self.core().get_with(&self.state, read_point, key, |_| ())?.is_some())
     }
 
     /// True when the key has a value in a snapshot.
@@ -224,6 +224,6 @@ impl Family {
     /// As [`Family::get_at`].
     pub fn contains_at(&self, snapshot: &Snapshot, key: impl AsRef<[u8]>) -> Result<bool> {
         self.check_snapshot(snapshot)?;
-        self.has(Some(snapshot.moment()), key.as_ref())
+        self.has(Some(snapshot.read_point()), key.as_ref())
     }
 }

@@ -161,7 +161,7 @@ fn a_scan_that_can_not_be_refreshed_is_nowhere() {
 
 #[test]
 fn a_time_to_live_of_a_commit_is_refused() {
-    use crate::transaction::IsolationLevel;
+    use crate::isolation::IsolationLevel;
     use crate::write::WriteOptions;
     let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
     let family = db.create_family("family", FamilyOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! What a scan looks at: the sources of one moment, merged.
+//! What a scan looks at: the sources of a snapshot, merged.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const SOURCE_BYTES: u64 = 1 << 10;
 /// ahead is counted as it is read.
 const BLOCK_BYTES: u64 = 4 << 10;
 
-/// A family as of one moment.
+/// A family as of a snapshot.
 #[derive(Debug)]
 pub(super) struct ScanSources {
     /// Keeps compactions from dropping what the scan has still to see.
@@ -97,7 +97,7 @@ impl ScanSources {
         let buffers = sources_bytes + runs as u64 * BLOCK_BYTES;
         Ok(Self {
             _lent: core.memory.budget.lend(Holder::Scans, buffers),
-            now: snapshot.moment().now,
+            now: snapshot.read_point().now,
             snapshot,
             view,
             merge: Merge::new(sources),

@@ -6,7 +6,7 @@ use tidesdb_sim::rng::SplitMix64;
 
 use crate::db::{Components, Db};
 use crate::handles::{Family, Snapshot};
-use crate::transaction::IsolationLevel;
+use crate::isolation::IsolationLevel;
 
 const KEYS: u64 = 300;
 

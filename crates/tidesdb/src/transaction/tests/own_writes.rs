@@ -3,8 +3,8 @@
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 
 use crate::db::{Components, Db};
+use crate::isolation::IsolationLevel;
 use crate::iterator::ScanOptions;
-use crate::transaction::IsolationLevel;
 
 /// The copy of a transaction's writes that its scans go over, as large as the writes, counted
 /// nowhere.

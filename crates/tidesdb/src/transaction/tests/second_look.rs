@@ -1,7 +1,9 @@
 //! Many reads, and what comes in while a serializable commit looks at them.
 
 use super::*;
-use crate::transaction::second_look::MOST_KEYS;
+use tidesdb_base::error::Result;
+
+use crate::transaction::conflicts::MOST_KEYS;
 
 const KEYS: u64 = 5_000;
 
