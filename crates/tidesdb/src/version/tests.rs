@@ -50,10 +50,16 @@ fn the_newest_runs_tell_of_bulk_deletions() {
     let are = |runs: &[(u64, u64)]| are_bulk_deletions(runs.iter().copied());
     assert!(!are(&[]) && !are(&[(100, 0)]) && !are(&[(100, 74)]));
     assert!(are(&[(100, 75)]) && are(&[(100, 100), (20, 0)]));
-    // What was there before does not count.
-    assert!(are(&[(9, 9), (9, 9), (9, 9), (9, 9), (1_000_000, 0)]));
+    // Four small runs of deletions switched off the rules for readers of a large family.
+    let after_four = |deleted, others| are(&[[(deleted, deleted); 4], [(others, 0); 4]].concat());
+    assert!(!after_four(9, 1_000_000) && !after_four(1_000, 1_000_000));
+    assert!(after_four(100_000, 1_000_000) && after_four(10_000, 1_000_000));
     assert!(!are(&[(9, 9), (1_000_000, 0)]));
     // Whatever a damaged manifest says, it is answered.
+    // They don't hide those of larger runs below.
+    let after_small =
+        |deleted| are(&[&[(9, 9); 4][..], &[(deleted, deleted), (1 << 30, 0)]].concat());
+    assert!(!after_small(1 << 20) && after_small(1 << 24));
     assert!(are(&[(1, 2)]) && are(&[(u64::MAX, u64::MAX), (u64::MAX, 1)]));
 }
 
