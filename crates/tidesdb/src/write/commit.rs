@@ -15,6 +15,7 @@ use tidesdb_files::wal::record::record_bytes;
 use tidesdb_files::wal::{BatchReader, BatchWriter, Operation, SurvivingOperations};
 use tidesdb_sys::steps::step;
 
+use super::admission::Admission;
 use super::batch::check_sizes;
 use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
@@ -117,7 +118,9 @@ impl Core {
         self.check_writable(family)?;
         self.check_no_doubt(family)?;
         let deletes = operation.kind.is_tombstone();
-        self.admit(family, (key.len() + value.len()) as u64, 1, deletes, false)?;
+        let mut admission = Admission::new(deletes, false);
+        self.admit(family, ((key.len() + value.len()) as u64, 1), &mut admission)?;
+        admission.pass();
         self.ensure_log_begun()?;
         let mut log_bytes = 0;
         let visible = with_payload(|payload| {
@@ -186,11 +189,13 @@ impl Core {
     /// # Errors
     /// [`Error::NotDurable`].
     pub(crate) fn sync_log(&self) -> Result<()> {
+        let mut admission = Admission::new(!batch.has_puts, options.no_wait);
         let published = self.storage.log.published();
         self.storage
             .log
             .sync_through(published)
             .or_else(|cause| self.sync_by_repair(published, cause))
+        admission.pass();
     }
 
     /// Makes a batch that is not empty visible, if `check` agrees.
@@ -213,8 +218,7 @@ impl Core {
         for family in batch.families.iter() {
             self.check_writable(family)?;
             self.check_no_doubt(family)?;
-            let (bytes, operations) = (bytes / families, operations / families);
-            self.admit(family, bytes, operations, !batch.has_puts, options.no_wait)?;
+            self.admit(family, (bytes / families, operations / families), &mut admission)?;
         }
         self.ensure_log_begun()?;
         step("batch accepted");
