@@ -124,15 +124,8 @@ impl Transaction {
         check.reads_must_stand = self.reads_must_stand;
         match batch {
             Some(batch) => {
-                let committed = loop {
-                    check.look_outside()?;
-                    check.catch_up()?;
-                    step("looked");
-                    let committed = core.commit_batch(batch, &mut check, options);
-                    if !check.begin_again() {
-                        break committed;
-                    }
-                };
+                check.look_first()?;
+                let committed = core.commit_batch(batch, &mut check, options);
                 check.finish_recording();
                 committed.map(Some)
             }

@@ -77,6 +77,8 @@ pub(super) struct Validation<'t> {
     /// The second look would have taken too long, and the place was given back.
     too_much: bool,
     tries: u32,
+    /// How often it has looked again at what came in during a look.
+    catch_ups: u32,
 }
 
 impl CommitCheck for Validation<'_> {
@@ -86,7 +88,33 @@ impl CommitCheck for Validation<'_> {
         }
     }
 
+    fn without_place(&mut self) {
+        self.dependencies = None;
+    }
+
     fn check(&mut self, start: u64, end: SequenceNumber) -> Result<()> {
+        let checked = self.check_in_place(start, end);
+        if checked.is_err() {
+            // What the caller cleans up may take long.
+            self.dependencies = None;
+        }
+        checked
+    }
+
+    /// Only if the second look would have taken too long.
+    fn looks_again(&mut self) -> Result<bool> {
+        self.tries += 1;
+        self.in_place = false;
+        if !std::mem::take(&mut self.too_much) {
+            return Ok(false);
+        }
+        self.look_first()?;
+        Ok(true)
+    }
+}
+
+impl<'t> Validation<'t> {
+    fn check_in_place(&mut self, start: u64, end: SequenceNumber) -> Result<()> {
         let looked = self.written.as_ref().map_or(u64::MAX, WrittenKeys::through);
         if start > looked.min(self.overwritten.through) {
             self.wait_for_conflicting(start);
@@ -95,9 +123,7 @@ impl CommitCheck for Validation<'_> {
         self.look(start)?;
         self.judge(Some(end))
     }
-}
 
-impl<'t> Validation<'t> {
     pub(super) fn new(
         core: &'t Core,
         level: IsolationLevel,
@@ -120,22 +146,24 @@ impl<'t> Validation<'t> {
             in_place: false,
             too_much: false,
             tries: 0,
+            catch_ups: 0,
         }
     }
 
-    /// Looks at what came in during a long look, as long as that is much.
-    pub(super) fn catch_up(&mut self) -> Result<()> {
-        for _ in 0..MOST_TRIES {
-            if !self.overwritten.is_wide {
-                break;
-            }
+    /// Looks without a place in the log, and again at what came in during a long look, as long as
+    /// that is much: a few times in all, however often the commit takes a place.
+    pub(super) fn look_first(&mut self) -> Result<()> {
+        self.look_outside()?;
+        while self.overwritten.is_wide && self.catch_ups < MOST_TRIES {
             let published = self.core.storage.log.published();
             let since = self.overwritten.through.max(self.snapshot.sequence);
             if published.saturating_sub(since) <= MOST_WAITED_FOR_BYTES / 4 {
                 break;
             }
+            self.catch_ups += 1;
             self.look_outside()?;
         }
+        step("looked");
         Ok(())
     }
 
@@ -154,13 +182,6 @@ impl<'t> Validation<'t> {
         let looked = self.look(moment.sequence);
         self.core.release_snapshot(moment);
         looked
-    }
-
-    /// Whether the commit failed only because its second look would have taken too long.
-    pub(super) fn begin_again(&mut self) -> bool {
-        self.tries += 1;
-        self.in_place = false;
-        std::mem::take(&mut self.too_much)
     }
 
     /// The commit of a transaction that wrote nothing.

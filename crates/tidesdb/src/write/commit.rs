@@ -17,6 +17,7 @@ use tidesdb_sys::steps::step;
 
 use super::admission::Admission;
 use super::batch::check_sizes;
+use super::check::{CommitCheck, Unchecked};
 use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
 use crate::family::FamilyState;
@@ -24,32 +25,7 @@ use crate::memtable::Memtable;
 use crate::telemetry::latency_recorder::note_sync;
 use crate::telemetry::spans::span;
 use crate::telemetry::timing::{Named, TimedCall};
-use crate::wal::signature_of;
-
-/// A last look before a commit is written.
-pub(crate) trait CommitCheck {
-    /// Called without the gate, right before the commit takes its place in the log.
-    fn before_reserving(&mut self);
-
-    /// Called inside the gate with the place that the commit has: whatever ends at or before
-    /// `start` precedes it, everything else follows it. `end` is its sequence number. An error
-    /// calls the commit off.
-    fn check(&mut self, start: u64, end: SequenceNumber) -> Result<()>;
-}
-
-/// Commits whatever has happened meanwhile.
-#[derive(Debug)]
-pub(crate) struct Unchecked;
-
-impl CommitCheck for Unchecked {
-    #[inline]
-    fn before_reserving(&mut self) {}
-
-    #[inline]
-    fn check(&mut self, _start: u64, _end: SequenceNumber) -> Result<()> {
-        Ok(())
-    }
-}
+use crate::wal::{Reservation, signature_of};
 
 /// A commit that others see, and that may not be on disk yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,13 +165,11 @@ impl Core {
     /// # Errors
     /// [`Error::NotDurable`].
     pub(crate) fn sync_log(&self) -> Result<()> {
-        let mut admission = Admission::new(!batch.has_puts, options.no_wait);
         let published = self.storage.log.published();
         self.storage
             .log
             .sync_through(published)
             .or_else(|cause| self.sync_by_repair(published, cause))
-        admission.pass();
     }
 
     /// Makes a batch that is not empty visible, if `check` agrees.
@@ -215,11 +189,13 @@ impl Core {
             // They take space without a segment of the log.
             self.review_disk(batch.direct.iter().map(|direct| direct.value.len() as u64).sum());
         }
+        let mut admission = Admission::new(!batch.has_puts, options.no_wait);
         for family in batch.families.iter() {
             self.check_writable(family)?;
             self.check_no_doubt(family)?;
             self.admit(family, (bytes / families, operations / families), &mut admission)?;
         }
+        admission.pass();
         self.ensure_log_begun()?;
         step("batch accepted");
         let visible = if batch.direct.is_empty() {
@@ -292,7 +268,8 @@ impl Core {
         }
     }
 
-    /// Logs and applies a batch whose operations, encoded, are `payload`.
+    /// Logs and applies a batch whose operations, encoded, are `payload`; once more each time that
+    /// the check wants to look again.
     #[inline]
     pub(super) fn commit_operations(
         &self,
@@ -302,7 +279,13 @@ impl Core {
     ) -> Result<Visible> {
         let apply = |sequence| apply(batch, payload, sequence);
         let parties = (&*batch.families, batch.signature);
-        let visible = self.log_and_apply(payload, parties, check, apply)?;
+        let visible = loop {
+            match self.log_and_apply(payload, parties, check, apply) {
+                Ok(visible) => break visible,
+                Err(refused) if !check.looks_again()? => return Err(refused),
+                Err(_) => {}
+            }
+        };
         match &*batch.families {
             [family] => {
                 let (bytes, operations) = (batch.user_bytes, batch.count as u64);
@@ -324,7 +307,6 @@ impl Core {
         check: &mut impl CommitCheck,
         apply: impl FnOnce(SequenceNumber) -> Result<bool>,
     ) -> Result<Visible> {
-        check.before_reserving();
         let committed = self.commit_in_place(payload, parties, check, apply);
         match &committed {
             Ok(visible) if self.storage.log.wants_preparation(visible.sequence) => {
@@ -348,7 +330,7 @@ impl Core {
         apply: impl FnOnce(SequenceNumber) -> Result<bool>,
     ) -> Result<Visible> {
         // 3. Enter the gate and reserve: the end of the place is the sequence number.
-        let mut place = self.storage.log.reserve(payload.len(), signature)?;
+        let mut place = self.reserve(payload.len(), signature, check)?;
         let (start, end) = place.range();
         step("place taken");
         // A last look, while nothing is written. It may wait for all commits in front.
@@ -370,6 +352,27 @@ impl Core {
         let sequence = place.complete()?;
         step("published");
         Ok(Visible { sequence, fills })
+    }
+
+    /// Takes a place in the log. Files of the log are created and synced without what the check
+    /// holds, which others wait for.
+    #[inline]
+    fn reserve(
+        &self,
+        payload_bytes: usize,
+        signature: u64,
+        check: &mut impl CommitCheck,
+    ) -> Result<Reservation<'_>> {
+        loop {
+            check.before_reserving();
+            let full = match self.storage.log.try_reserve(payload_bytes, signature) {
+                Ok(Ok(place)) => return Ok(place),
+                Ok(Err(full)) => Ok(full),
+                Err(failed) => Err(failed),
+            };
+            check.without_place();
+            self.storage.log.follow(full?, payload_bytes)?;
+        }
     }
 
     fn make_durable(&self, sequence: SequenceNumber, sync: bool) -> Result<()> {

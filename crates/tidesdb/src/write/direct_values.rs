@@ -18,7 +18,8 @@ use tidesdb_sys::vfs::OpenMode;
 
 use super::WriteBatch;
 use super::batch::DirectValue;
-use super::commit::{CommitCheck, Visible};
+use super::check::CommitCheck;
+use super::commit::Visible;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::version::{DirectValueWriter, Extent, OpenDirectFile, ValueLogFile, ValueLogLife};
