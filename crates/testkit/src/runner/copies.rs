@@ -64,6 +64,7 @@ impl Runner {
     /// Opens a copy where nothing fails, and compares it with the oracle.
     fn check_copy(&self, copy: &KeptCopy) -> Verdict {
         let context = |e: String| format!("copy {}: {e}", copy.path.display());
+        let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
         let sim = self.world.sim.fork();
         let world = self.world.with_disk(Arc::clone(&sim));
         let scheduler = WatchedScheduler::new(1);
@@ -99,6 +100,7 @@ impl Runner {
     pub(super) fn open_beside(&self) -> Verdict {
         let sim = &self.world.sim;
         let before = sim.mutations();
+        let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
         let world = World { faults: None, ..self.world.clone() };
         match world.open_at(&World::dir(), true, &WatchedScheduler::new(1)) {
             Err(e) if e.kind() == ErrorKind::Locked => {}
@@ -112,6 +114,7 @@ impl Runner {
     pub(super) fn read_without_writing(&self) -> Verdict {
         let sim = &self.world.sim;
         let before = (sim.mutations(), sim.state_hash());
+        let _quiet = self.world.faults.as_ref().map(|faults| faults.suspend());
         let world = World { faults: None, ..self.world.clone() };
         let db = world
             .open_at(&World::dir(), true, &WatchedScheduler::new(1))

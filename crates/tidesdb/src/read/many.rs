@@ -30,6 +30,7 @@ use tidesdb_lockfree::snapshot_registry::Moment;
 use tidesdb_lockfree::stripe::ThisThread;
 
 pub(crate) use self::collect::{Collect, Pins, SharedBlock};
+use super::copied;
 use super::get::{Get, InMemory};
 use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
@@ -111,7 +112,7 @@ impl Core {
                     let found = (kind_of(&version), version.expires_at, version.value);
                     if many.has_value(asked, found) {
                         let pin = || get.pin_in_memory(&view, moment.sequence);
-                        many.collect.in_memory(at, version.value, pin);
+                        many.collect.in_memory(at, version.value, pin)?;
                     }
                 }
                 InMemory::Unknown => left.push(Search::new(asked)),
@@ -371,7 +372,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
                 let key = search.asked.key;
                 let found = match table.lookup_in((handle, &block), key, self.moment.sequence)? {
                     FoundInBlock::Here(found) => {
-                        self.settle_in_table(search.asked, found, &block);
+                        self.settle_in_table(search.asked, found, &block)?;
                         true
                     }
                     FoundInBlock::Absent => false,
@@ -383,7 +384,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
                             let hold = |block| &**held.get_or_init(|| self.collect.hold(block));
                             let found = found.map(hold);
                             if let Some(block) = held.get() {
-                                self.settle_in_table(search.asked, found, block);
+                                self.settle_in_table(search.asked, found, block)?;
                             }
                         }
                         is_there
@@ -400,13 +401,19 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
         Ok(left)
     }
 
-    fn settle_in_table(&mut self, asked: Asked<'k>, found: Found<&Block>, block: &C::Held) {
+    fn settle_in_table(
+        &mut self,
+        asked: Asked<'k>,
+        found: Found<&Block>,
+        block: &C::Held,
+    ) -> Result<()> {
         let (meta, deleted) = (found.meta(), &self.view.version.range_tombstones);
         if !deleted.hides(asked.key, meta.seq, self.moment.sequence)
             && self.has_value(asked, (meta.kind, meta.expires_at, found.value()))
         {
-            self.collect.in_block(asked.at, found, block);
+            self.collect.in_block(asked.at, found, block)?;
         }
+        Ok(())
     }
 
     /// Whether the newest version of a key has a value where it lies; values in value logs come
@@ -423,8 +430,8 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
     fn fetch(&mut self, pointer: &Pointer<'_>) -> Result<()> {
         let found = (ValueKind::ValuePointer, pointer.expires_at, pointer.encoded.as_slice());
         let get = Get::new(self.core, self.family, pointer.asked.key, Some(self.moment));
-        if let Some(value) = get.answer(&self.view.version, found, <[u8]>::to_vec)? {
-            self.collect.fetched(pointer.asked.at, value);
+        if let Some(value) = get.answer(&self.view.version, found, copied)? {
+            self.collect.fetched(pointer.asked.at, value?);
         }
         Ok(())
     }
