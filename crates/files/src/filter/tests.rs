@@ -8,11 +8,9 @@ const KINDS: [FilterKind; 2] = [FilterKind::Bloom, FilterKind::Ribbon];
 
 fn encoded(kind: FilterKind, rate: f64, hashes: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    Tools::default().encode(
-        hashes,
-        FilterOptions { kind, ..FilterOptions::of_keys(rate) },
-        &mut bytes,
-    ).unwrap();
+    Tools::default()
+        .encode(hashes, FilterOptions { kind, ..FilterOptions::of_keys(rate) }, &mut bytes)
+        .unwrap();
     bytes
 }
 
