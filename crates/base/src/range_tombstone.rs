@@ -30,7 +30,7 @@ impl RangeTombstone {
     /// About what one takes in memory, in bytes, the places that point at it included.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        (size_of::<Self>() + 64 + self.start.len() + self.end.len()) as u64
+        (size_of::<Self>() + 184 + self.start.len() + self.end.len()) as u64
     }
 }
 
@@ -60,6 +60,8 @@ pub struct RangeTombstones {
     sorted: Vec<Arc<RangeTombstone>>,
     /// Of the subtree whose root stands at this place.
     summaries: Vec<Summary>,
+    /// About what all of them take.
+    memory_bytes: u64,
 }
 
 impl RangeTombstones {
@@ -72,7 +74,9 @@ impl RangeTombstones {
             lowest_sequence: tombstone.sequence,
             highest_sequence: tombstone.sequence,
         });
-        let mut built = Self { summaries: summaries.collect(), sorted: tombstones };
+        let memory_bytes = tombstones.iter().map(|tombstone| tombstone.memory_bytes()).sum();
+        let summaries = summaries.collect();
+        let mut built = Self { summaries, sorted: tombstones, memory_bytes };
         built.summarize(0, built.sorted.len());
         built
     }
@@ -272,6 +276,12 @@ impl RangeTombstoneSets {
     #[must_use]
     pub fn meets(&self, first_key: &[u8], last_key: &[u8], sequence: SequenceNumber) -> bool {
         self.0.iter().any(|set| set.meets(first_key, last_key, sequence))
+    }
+
+    /// About what they take in memory, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.0.iter().map(|set| set.memory_bytes).sum()
     }
 
     /// Number of tombstones.

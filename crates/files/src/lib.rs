@@ -13,6 +13,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 #![cfg_attr(not(test), deny(clippy::host_endian_bytes))]
 
+mod decode_error;
 pub mod file_numbers;
 pub mod filter;
 pub mod formats;

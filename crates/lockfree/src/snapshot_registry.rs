@@ -17,7 +17,9 @@
 //!   lock, and the oldest that it finds is never newer than one that lives.
 //! * A registration ends in the stripe in which it began, whichever thread ends it.
 //! * A watched snapshot is marked in each stripe that has it, in the look that found it alive.
-//!   Whichever release takes the last one out of a marked stripe reports it.
+//!   Whichever release takes the last one out of a marked stripe looks at all others. Where one has
+//!   it still it marks those that do, and otherwise it takes all marks away and reports the end. So
+//!   the end is reported, and once. The oldest time is watched in the same way.
 //!
 //! Checked by loom models (`loom_*`) in `snapshot_registry/tests.rs`.
 
@@ -135,16 +137,43 @@ impl SnapshotRegistry {
         self.register_in(registration.stripe(), || registration.read_point)
     }
 
-    /// Gives up a registration. True when no other reader of the stripe holds the snapshot, or its
-    /// time, and that was watched: who is told looks again, and may find that another reader does.
+    /// Gives up a registration. True when no other reader holds the snapshot, or its time, and that
+    /// was watched, which ends then.
     #[inline]
     pub fn release(&self, registration: Registration) -> bool {
         let read_point = registration.read_point;
         let mut stripe = lock(&self.0[registration.stripe()]);
         stripe.live.remove(read_point.sequence);
         let was_oldest = stripe.times.remove(read_point.now);
-        let passes_on = was_oldest && std::mem::take(&mut stripe.watches_time);
-        passes_on | (!stripe.watched.is_empty() && stripe.ends_watch(read_point.sequence))
+        let passes_on = was_oldest && stripe.watches_time;
+        let ends = !stripe.watched.is_empty() && stripe.may_end_watch(read_point.sequence);
+        drop(stripe);
+        (passes_on || ends) && self.end_watches(read_point)
+    }
+
+    /// A reader that held the read point has gone from a stripe where it was watched. True when no
+    /// other stripe holds it; those that do go on watching it.
+    #[cold]
+    fn end_watches(&self, ReadPoint { sequence, now }: ReadPoint) -> bool {
+        let mut stripes = self.look();
+        let is_live = stripes.iter().any(|stripe| stripe.live.holds(sequence));
+        let oldest_time = stripes.iter().filter_map(|stripe| stripe.times.oldest()).min();
+        let mut ended = false;
+        let is_watched = stripes.iter().any(|stripe| stripe.watched.contains(&sequence));
+        for stripe in stripes.iter_mut().filter(|_| is_watched) {
+            if stripe.live.holds(sequence) {
+                stripe.watched.insert(sequence);
+            } else {
+                ended |= stripe.watched.remove(&sequence) && !is_live;
+            }
+        }
+        // Times from before are gone with the snapshots that had them.
+        let is_time_watched = stripes.iter().any(|stripe| stripe.watches_time);
+        let passes_on = oldest_time.is_none_or(|oldest| oldest > now);
+        for stripe in stripes.iter_mut().filter(|_| is_time_watched) {
+            stripe.watches_time = !passes_on && stripe.times.oldest() == oldest_time;
+        }
+        ended || (is_time_watched && passes_on)
     }
 
     /// All stripes at one point in time. The only place where more than one is locked.
@@ -203,8 +232,8 @@ impl SnapshotRegistry {
 
 impl Stripe {
     #[cold]
-    fn ends_watch(&mut self, sequence: SequenceNumber) -> bool {
-        !self.live.holds(sequence) && self.watched.remove(&sequence)
+    fn may_end_watch(&self, sequence: SequenceNumber) -> bool {
+        !self.live.holds(sequence) && self.watched.contains(&sequence)
     }
 }
 

@@ -9,19 +9,34 @@
 //! The system allows a process so many mappings (`vm.max_map_count`). Beyond that memory comes from
 //! the allocator after all, and what can't be unmapped gives its pages back all the same.
 //!
+//! Where neither is to be had, the call that needed it returns [`NoMemory`], and what there was is
+//! as before.
+//!
 //! Plain data only. Not shared between threads while it changes, as any vector.
 
 #![expect(unsafe_code, reason = "owned memory, held as a typed slice")]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 
+use tidesdb_base::Error;
+
 /// Bytes from which on memory is mapped: below what the allocator of the C library learns from.
 const MAPPED_BYTES: usize = 64 << 10;
 const PAGE_BYTES: usize = 4 << 10;
+
+/// The system gave no memory for a [`LargeVec`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
+impl From<NoMemory> for Error {
+    fn from(_: NoMemory) -> Self {
+        Self::OutOfMemory("the contents of a file")
+    }
+}
 
 /// A growing array of plain data.
 ///
@@ -29,10 +44,11 @@ const PAGE_BYTES: usize = 4 << 10;
 /// use tidesdb_sys::large_vec::LargeVec;
 /// let mut numbers = LargeVec::new();
 /// for n in 0..100_000u64 {
-///     numbers.push(n);
+///     numbers.push(n)?;
 /// }
 /// assert_eq!(numbers.len(), 100_000);
 /// assert_eq!(numbers.get(99_999), Some(&99_999));
+/// # Ok::<(), tidesdb_sys::large_vec::NoMemory>(())
 /// ```
 pub struct LargeVec<T> {
     /// Points nowhere while `bytes` is 0.
@@ -67,19 +83,23 @@ impl<T: Copy> LargeVec<T> {
     }
 
     /// Nothing, with room for so many.
-    #[must_use]
-    pub fn with_capacity(count: usize) -> Self {
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn with_capacity(count: usize) -> Result<Self, NoMemory> {
         let mut vec = Self::new();
-        vec.reserve(count);
-        vec
+        vec.reserve(count)?;
+        Ok(vec)
     }
 
     /// So many copies of `value`.
-    #[must_use]
-    pub fn filled(count: usize, value: T) -> Self {
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn filled(count: usize, value: T) -> Result<Self, NoMemory> {
         let mut vec = Self::new();
-        vec.resize(count, value);
-        vec
+        vec.resize(count, value)?;
+        Ok(vec)
     }
 
     /// Elements that there is room for.
@@ -89,18 +109,22 @@ impl<T: Copy> LargeVec<T> {
     }
 
     /// Makes room for so many more.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
     #[inline]
-    pub fn reserve(&mut self, more: usize) {
-        if more > self.capacity() - self.len {
-            self.grow(more);
-        }
+    pub fn reserve(&mut self, more: usize) -> Result<(), NoMemory> {
+        if more > self.capacity() - self.len { self.grow(more) } else { Ok(()) }
     }
 
     #[cold]
-    fn grow(&mut self, more: usize) {
+    fn grow(&mut self, more: usize) -> Result<(), NoMemory> {
+        if refusals::is_due() {
+            return Err(NoMemory);
+        }
         let wanted = self.len.saturating_add(more).max(2 * self.len).max(8);
-        let bytes = wanted.saturating_mul(size_of::<T>());
-        let bytes = if maps(bytes) { pages(bytes) } else { bytes };
+        let bytes = wanted.checked_mul(size_of::<T>()).ok_or(NoMemory)?;
+        let bytes = if maps(bytes) { pages(bytes).ok_or(NoMemory)? } else { bytes };
         let old = (self.address.as_ptr().cast::<u8>(), self.bytes);
         if self.is_mapped
             && let Some(address) = remap(old, bytes)
@@ -112,12 +136,13 @@ impl<T: Copy> LargeVec<T> {
         {
             self.move_to(address, bytes, true);
         } else if self.is_mapped {
-            let address = reallocate((ptr::null_mut(), 0), bytes, align_of::<T>());
+            let address = reallocate((ptr::null_mut(), 0), bytes, align_of::<T>())?;
             self.move_to(address, bytes, false);
         } else {
-            let address = reallocate(old, bytes, align_of::<T>());
+            let address = reallocate(old, bytes, align_of::<T>())?;
             (self.address, self.bytes) = (address.cast(), bytes);
         }
+        Ok(())
     }
 
     /// Goes on in other memory, which has more bytes, and gives the present back.
@@ -130,20 +155,27 @@ impl<T: Copy> LargeVec<T> {
     }
 
     /// Adds an element.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
     #[inline]
-    pub fn push(&mut self, value: T) {
-        self.extend_from_slice(&[value]);
+    pub fn push(&mut self, value: T) -> Result<(), NoMemory> {
+        self.extend_from_slice(&[value])
     }
 
-    /// Adds elements.
+    /// Adds elements: all, or none.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
     #[inline]
-    pub fn extend_from_slice(&mut self, values: &[T]) {
-        self.reserve(values.len());
+    pub fn extend_from_slice(&mut self, values: &[T]) -> Result<(), NoMemory> {
+        self.reserve(values.len())?;
         let end = self.address.as_ptr().wrapping_add(self.len);
         // SAFETY: there is room for them behind the `len` elements that there are, and `values` is
         // not of this memory, which is borrowed mutably.
         unsafe { ptr::copy_nonoverlapping(values.as_ptr(), end, values.len()) };
         self.len += values.len();
+        Ok(())
     }
 
     /// Forgets all elements and keeps the memory.
@@ -157,15 +189,19 @@ impl<T: Copy> LargeVec<T> {
     }
 
     /// Makes it `count` elements, new ones being `value`.
-    pub fn resize(&mut self, count: usize, value: T) {
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn resize(&mut self, count: usize, value: T) -> Result<(), NoMemory> {
+        self.reserve(count.saturating_sub(self.len))?;
         self.truncate(count);
-        self.reserve(count - self.len);
         while self.len < count {
             let end = self.address.as_ptr().wrapping_add(self.len);
             // SAFETY: there is room for `count` elements.
             unsafe { end.write(value) };
             self.len += 1;
         }
+        Ok(())
     }
 }
 
@@ -173,26 +209,74 @@ const fn maps(bytes: usize) -> bool {
     cfg!(all(target_os = "linux", not(miri))) && bytes >= MAPPED_BYTES
 }
 
-fn pages(bytes: usize) -> usize {
-    bytes.checked_next_multiple_of(PAGE_BYTES).unwrap_or_else(|| no_memory(bytes))
+fn pages(bytes: usize) -> Option<usize> {
+    bytes.checked_next_multiple_of(PAGE_BYTES)
 }
 
-/// What the standard library returns when there is no memory.
-fn no_memory(bytes: usize) -> ! {
-    let layout = Layout::from_size_align(bytes.min(isize::MAX as usize), 1);
-    handle_alloc_error(layout.unwrap_or_else(|_| Layout::new::<u8>()))
-}
-
-fn reallocate((old, had): (*mut u8, usize), bytes: usize, align: usize) -> NonNull<u8> {
-    let layout = |bytes| Layout::from_size_align(bytes, align).unwrap_or_else(|_| no_memory(bytes));
+/// When it fails, `old` is as it was.
+fn reallocate(
+    (old, had): (*mut u8, usize),
+    bytes: usize,
+    align: usize,
+) -> Result<NonNull<u8>, NoMemory> {
+    let layout = |bytes| Layout::from_size_align(bytes, align).map_err(|_| NoMemory);
+    let new = layout(bytes)?;
     let address = if had == 0 {
         // SAFETY: `bytes` is not 0.
-        unsafe { alloc(layout(bytes)) }
+        unsafe { alloc(new) }
     } else {
-        // SAFETY: `old` was allocated with the layout of `had` bytes, and `bytes` is not 0.
-        unsafe { realloc(old, layout(had), bytes) }
+        // SAFETY: `old` was allocated with the layout of `had` bytes, and `bytes` is not 0 and has
+        // a layout.
+        unsafe { realloc(old, layout(had)?, bytes) }
     };
-    NonNull::new(address).unwrap_or_else(|| no_memory(bytes))
+    NonNull::new(address).ok_or(NoMemory)
+}
+
+/// Growth that a test refuses to the calling thread.
+#[cfg(any(test, feature = "steps"))]
+pub mod refusals {
+    use std::cell::Cell;
+
+    thread_local! {
+        static ORDERED: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+        static REFUSED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// How many were refused to this thread so far.
+    #[must_use]
+    pub fn so_far() -> u64 {
+        REFUSED.get()
+    }
+
+    /// Of the times that this thread makes a vector grow from now on, the first `given` work, and
+    /// the next `refused` do not. Returns what is left of the order before.
+    pub fn order(given: u64, refused: u64) -> (u64, u64) {
+        ORDERED.replace((given, refused))
+    }
+
+    pub(super) fn is_due() -> bool {
+        let (given, refused) = ORDERED.get();
+        match (given, refused) {
+            (_, 0) => false,
+            (0, _) => {
+                ORDERED.set((0, refused - 1));
+                REFUSED.set(REFUSED.get() + 1);
+                true
+            }
+            _ => {
+                ORDERED.set((given - 1, refused));
+                false
+            }
+        }
+    }
+}
+
+/// No test is there to refuse any.
+#[cfg(not(any(test, feature = "steps")))]
+mod refusals {
+    pub(super) const fn is_due() -> bool {
+        false
+    }
 }
 
 /// Frees memory that is not mapped.
@@ -298,14 +382,6 @@ impl<T> DerefMut for LargeVec<T> {
     }
 }
 
-impl<T: Copy> Clone for LargeVec<T> {
-    fn clone(&self) -> Self {
-        let mut copy = Self::with_capacity(self.len());
-        copy.extend_from_slice(self);
-        copy
-    }
-}
-
 impl<T: PartialEq> PartialEq for LargeVec<T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
@@ -321,111 +397,4 @@ impl<T: fmt::Debug> fmt::Debug for LargeVec<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A linear congruential generator; its upper bits are random enough for a test.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            let next = self.0.wrapping_mul(6_364_136_223_846_793_005);
-            self.0 = next.wrapping_add(1_442_695_040_888_963_407);
-            (self.0 >> 33) % bound
-        }
-    }
-
-    /// All operations against those of a vector, over the size from which memory is mapped.
-    #[test]
-    fn it_holds_what_a_vector_holds() {
-        let mut random = Random(7);
-        for _ in 0..20 {
-            let (mut large, mut plain) = (LargeVec::new(), Vec::new());
-            for _ in 0..200 {
-                let n = random.below(5000) as usize;
-                match random.below(7) {
-                    0 => {
-                        large.truncate(n);
-                        plain.truncate(n);
-                    }
-                    1 => {
-                        large.resize(2 * n, n as u64);
-                        plain.resize(2 * n, n as u64);
-                    }
-                    2 if random.below(9) == 0 => {
-                        large.clear();
-                        plain.clear();
-                    }
-                    3 => large.reserve(n),
-                    _ => {
-                        let values: Vec<u64> = (0..n as u64).collect();
-                        large.extend_from_slice(&values);
-                        large.push(9);
-                        plain.extend_from_slice(&values);
-                        plain.push(9);
-                    }
-                }
-                assert_eq!(*large, *plain);
-                assert!(large.capacity() >= large.len());
-            }
-            let copy = large.clone();
-            assert!(copy == large);
-            large.iter_mut().for_each(|n| *n += 1);
-            assert!(plain.is_empty() || copy != large);
-        }
-        assert_eq!(*LargeVec::filled(100_000, 3u8), *vec![3u8; 100_000]);
-    }
-
-    thread_local! {
-        /// The system has no mapping left for this thread.
-        static REFUSED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-    }
-
-    pub(super) fn are_refused() -> bool {
-        REFUSED.get()
-    }
-
-    /// A process that had as many mappings as the system allows was ended, whatever memory there
-    /// was.
-    #[test]
-    fn what_cannot_be_mapped_is_allocated() {
-        let number = |n: usize| (n * 7) as u64;
-        // Refused at first, when it grows the first time, and when it grows later.
-        for refused_from in [0, 20_000, 60_000] {
-            let mut large = LargeVec::new();
-            for n in 0..200_000 {
-                REFUSED.set((refused_from..150_000).contains(&n));
-                large.push(number(n));
-            }
-            assert!((0..200_000).all(|n| large[n] == number(n)));
-            let copy = large.clone();
-            REFUSED.set(true);
-            drop(large);
-            let other = copy.clone();
-            drop(copy);
-            REFUSED.set(false);
-            assert!((0..200_000).all(|n| other[n] == number(n)));
-        }
-    }
-
-    /// What an allocator keeps for later is taken all the same.
-    #[test]
-    #[cfg(all(target_os = "linux", not(miri)))]
-    fn large_memory_goes_back_to_the_system() {
-        const BYTES: usize = 256 << 20;
-        let resident = || {
-            let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-            text.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * PAGE_BYTES
-        };
-        let before = resident();
-        let mut large = LargeVec::new();
-        large.extend_from_slice(&[7u8; 100]);
-        // Grown in steps, which an allocator would have moved and kept.
-        while large.len() < BYTES {
-            large.resize(large.len() * 2, 7u8);
-        }
-        assert!(resident() > before + BYTES / 2);
-        drop(large);
-        assert!(resident() < before + BYTES / 2);
-    }
-}
+mod tests;

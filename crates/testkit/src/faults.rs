@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use tidesdb::testing::refuse_memtable_blocks;
 use tidesdb::{Db, Error, ErrorKind};
 use tidesdb_sim::{FaultError, FaultKind, FaultVfs, OpSet, SimVfs};
+use tidesdb_sys::large_vec::refusals;
 use tidesdb_sys::vfs::Vfs;
 
 use crate::Verdict;
@@ -41,6 +42,10 @@ pub struct Faults {
     memory: Mutex<Option<Refusal>>,
     /// Calls that were refused for want of memory.
     out_of_memory: Mutex<u64>,
+    /// Memory for what lies in files is refused.
+    contents: Mutex<bool>,
+    /// How much of that memory was refused to this thread before.
+    refused_before: u64,
 }
 
 /// Memory of memtables that is refused.
@@ -66,6 +71,8 @@ impl Faults {
             counted,
             memory: Mutex::new(None),
             out_of_memory: Mutex::new(0),
+            contents: Mutex::new(false),
+            refused_before: refusals::so_far(),
         })
     }
 
@@ -86,6 +93,16 @@ impl Faults {
         faults
     }
 
+    /// Around `sim`, whose calls all work, with memory that is refused to buffers, indexes and
+    /// filters: to all vectors that this thread makes grow and that may be large.
+    #[must_use]
+    pub fn of_contents(sim: &Arc<SimVfs>, Refusal { given, refused }: Refusal) -> Arc<Self> {
+        let faults = Self::around(sim, OpSet::of(&[]));
+        *locked(&faults.contents) = true;
+        refusals::order(given, refused);
+        faults
+    }
+
     /// Lets a database that was just opened, or for which the fault was just cleared, behave so.
     pub fn give_memory(&self, db: &Db) {
         let (given, refused) =
@@ -96,7 +113,12 @@ impl Faults {
     /// How often something has failed.
     #[must_use]
     pub fn fired(&self) -> u64 {
-        self.vfs.fired() + *locked(&self.out_of_memory)
+        self.vfs.fired() + *locked(&self.out_of_memory) + self.refused()
+    }
+
+    /// How often memory for what lies in files was refused.
+    fn refused(&self) -> u64 {
+        refusals::so_far() - self.refused_before
     }
 
     /// Whether calls fail from now on for want of space. Such a disk is opened for reading, and
@@ -130,6 +152,8 @@ impl Faults {
     pub fn clear(&self) {
         *locked(&self.ordered) = None;
         *locked(&self.memory) = None;
+        *locked(&self.contents) = false;
+        refusals::order(0, 0);
         *locked(&self.repairing) = true;
         self.vfs.clear_faults();
     }
@@ -144,7 +168,7 @@ impl Faults {
     pub fn suspend(&self) -> Suspended<'_> {
         self.vfs.clear_faults();
         self.vfs.count_only(OpSet::of(&[]));
-        Suspended(self)
+        Suspended(self, refusals::order(0, 0))
     }
 
     /// Accepts an error that the fault can explain.
@@ -170,8 +194,9 @@ impl Faults {
         ];
         let explained = kinds.contains(&error.kind());
         let fault = *locked(&self.ordered);
-        let allowed = fault.is_some() || *locked(&self.repairing);
-        if explained && allowed && self.vfs.fired() > 0 {
+        let ordered = fault.is_some() || *locked(&self.contents);
+        let allowed = ordered || *locked(&self.repairing);
+        if explained && allowed && self.vfs.fired() + self.refused() > 0 {
             return Ok(());
         }
         Err(format!(
@@ -184,7 +209,7 @@ impl Faults {
 
 /// See [`Faults::suspend`].
 #[derive(Debug)]
-pub struct Suspended<'a>(&'a Faults);
+pub struct Suspended<'a>(&'a Faults, (u64, u64));
 
 impl Drop for Suspended<'_> {
     fn drop(&mut self) {
@@ -193,5 +218,18 @@ impl Drop for Suspended<'_> {
             self.0.vfs.fail_call(fault.call, fault.kind, fault.error);
         }
         self.0.vfs.limit_writes(*locked(&self.0.longest_write));
+        // One within another finds nothing ordered, and leaves it so.
+        let (given, refused) = self.1;
+        if *locked(&self.0.contents) {
+            refusals::order(given, refused);
+        }
+    }
+}
+
+impl Drop for Faults {
+    fn drop(&mut self) {
+        if *locked(&self.contents) {
+            refusals::order(0, 0);
+        }
     }
 }

@@ -83,6 +83,27 @@ fn memory_is_refused_at_any_block() {
     assert!(sweep.counts.fired > sweep.counts.runs / 2, "{:?}", sweep.counts);
 }
 
+/// Memory for what lies in files is refused, once and from then on: to flushes, compactions, reads
+/// and openings. The process was ended there.
+#[test]
+fn memory_for_files_is_refused_anywhere() {
+    let mut sweep = Sweep::new(40 * seeds::scale());
+    let verdict = seeds::run_all("memory_for_files_is_refused_anywhere", |seed| {
+        for mix in [Mix::Everything, Mix::Overwrites] {
+            for refused in [1, u64::MAX] {
+                sweep
+                    .scenario_of_contents(seed, mix, refused)
+                    .map_err(|e| format!("{mix:?}: {e}"))?;
+            }
+        }
+        Ok(sweep.counts.runs > 300 * seeds::scale())
+    });
+    println!("memory_for_files_is_refused_anywhere: {:?}", sweep.counts);
+    let finding = verdict.err().unwrap_or_default();
+    assert!(finding.is_empty(), "{finding}");
+    assert!(sweep.counts.fired > sweep.counts.runs / 2, "{:?}", sweep.counts);
+}
+
 #[test]
 fn short_writes_are_continued() {
     let verdict = seeds::run_all("short_writes_are_continued", |seed| {

@@ -110,8 +110,8 @@ fn puts_with_little_memory() {
     }
 }
 
-/// The copy of the value that a get makes was the last to be asked for without minding the answer,
-/// as was what a put makes for an order of keys that keeps spellings.
+/// The copies of the value that a get, a get of many keys and a scan make were asked for without
+/// minding the answer, as was what a put makes for an order of keys that keeps spellings.
 #[test]
 fn a_value_for_which_there_is_no_memory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
@@ -143,13 +143,25 @@ fn large_values_with_little_memory() {
     // There is memory for the value as it is read, and not for a copy.
     let value = held.pop().unwrap();
     refused.extend(family.get_into(b"large", &mut Vec::new()).err());
+    refused.extend(family.multi_get(&[b"large"]).err());
     let mut rest: Vec<u8> = Vec::new();
     rest.try_reserve_exact(VALUE_BYTES).unwrap();
     // Now there is none for a copy at all.
     refused.extend(spelled.put(b"Large", &value).err());
-    drop((held, rest));
+    drop(rest);
+    // One entry after the other, until there is memory for a value and not for its copy.
+    let mut entries = Vec::new();
+    let mut scanned = || family.prefix("large").unwrap().entries().next().unwrap();
+    refused.extend(std::iter::repeat_with(&mut scanned).find_map(|entry| match entry {
+        Ok(entry) => {
+            entries.push(entry);
+            None
+        }
+        Err(error) => Some(error),
+    }));
+    drop((held, entries));
     println!("{refused:?}");
-    assert_eq!(refused.len(), 3, "a copy found memory");
+    assert_eq!(refused.len(), 5, "a copy found memory: {refused:?}");
     assert!(refused.iter().all(|error| matches!(error, Error::OutOfMemory(_))));
     assert_eq!(family.get(b"large").unwrap(), Some(value));
 }

@@ -10,7 +10,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions};
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, WriteBatch};
 
 const MIB: u64 = 1 << 20;
 
@@ -142,6 +142,44 @@ fn budget_4() {
     let open = |n| db.open_family(&format!("f{n}"), FamilyOptions::default()).unwrap();
     let families: Vec<Family> = (0..3).map(open).collect();
     families.iter().zip(0..).for_each(|(family, seed)| write(family, 20_000, seed));
+    report();
+}
+
+/// Range deletions of a key each, of which some are there, over keys in tables.
+#[test]
+#[ignore = "run by small_range_deletions_count_in_the_budget"]
+fn range_deletions() {
+    let deletions = setting("TIDESDB_TEST_RANGE_DELETIONS", 100_000);
+    let directory = tempfile::tempdir().unwrap();
+    let options = DbOptions::default().max_memory_usage(64 * MIB).log_segment_bytes(2 * MIB);
+    let db = Db::open(directory.path(), options).unwrap();
+    let family = db.open_family("deleted", FamilyOptions::default()).unwrap();
+    let place = |n: u64| (n * 8).to_be_bytes();
+    (0..deletions).for_each(|n| family.put(&place(n), &[7; 20]).unwrap());
+    family.flush().unwrap();
+    let started = Instant::now();
+    for first in (0..deletions).step_by(100) {
+        let mut batch = WriteBatch::new();
+        for n in first..first + 100 {
+            // What lies behind a key; of every eighth the key as well.
+            let start = n * 8 + u64::from(!n.is_multiple_of(8));
+            batch.delete_range(&family, start.to_be_bytes(), (n * 8 + 7).to_be_bytes()).unwrap();
+        }
+        db.write(&batch).unwrap();
+    }
+    family.flush().unwrap();
+    println!("deleted in {:?}, resident {} MiB", started.elapsed(), status("VmRSS") / MIB);
+    println!("{:?}", db.stats().memory);
+    let (left, counted) = (family.stats().range_tombstones, db.stats().memory.table_bytes);
+    println!("{left} range tombstones, {} MiB counted", counted / MIB);
+    assert!(counted >= (left * 100).min(30 * MIB), "they are not in the budget");
+    let started = Instant::now();
+    let gets = 100_000;
+    for n in (0..deletions).cycle().step_by(7919).take(gets) {
+        let there = family.get(&place(n)).unwrap().is_some();
+        assert_eq!(there, !n.is_multiple_of(8), "{n}");
+    }
+    println!("a get takes {:?}", started.elapsed() / gets as u32);
     report();
 }
 
@@ -308,6 +346,12 @@ fn the_budget_bounds_resident_memory() {
     for (test, budget) in [("budget_32", 32), ("budget_64", 64), ("budget_256", 256)] {
         measure(test, budget * MIB / 10 * 11 + 4 * MIB);
     }
+}
+
+/// Those of tables had no place in the budget. A million: `TIDESDB_TEST_RANGE_DELETIONS=1000000`.
+#[test]
+fn small_range_deletions_count_in_the_budget() {
+    measure("range_deletions", 64 * MIB / 10 * 11 + 4 * MIB);
 }
 
 /// The program itself takes more than such a budget leaves to be estimated.

@@ -14,9 +14,10 @@
     reason = "takes some bits of a hash: three for a word of eight"
 )]
 
-use tidesdb_base::codec::{Decoder, Malformed, put_u32};
-use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_base::codec::{Decoder, put_u32};
+use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
+use crate::decode_error::DecodeError;
 use crate::sink::Sink;
 
 /// Version 1: XXH3-64 of the key, 512-bit lines, probe bits by multiplicative stepping.
@@ -163,7 +164,7 @@ fn expected_rate(bits_per_key: f64, probes: u8) -> f64 {
 }
 
 /// A filter over the keys of one table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bloom {
     lines: LargeVec<Line>,
     probes: u8,
@@ -171,15 +172,15 @@ pub(crate) struct Bloom {
 
 impl Bloom {
     /// A filter in the memory of `old` that holds all of `hashes`.
-    pub(super) fn build(old: Self, hashes: &[u64], shape: Shape) -> Self {
+    pub(super) fn build(old: Self, hashes: &[u64], shape: Shape) -> Result<Self, NoMemory> {
         let mut lines = old.lines;
         lines.clear();
-        lines.resize(shape.lines(hashes.len()), Line::default());
+        lines.resize(shape.lines(hashes.len()), Line::default())?;
         let mut filter = Self { lines, probes: shape.probes };
         for &hash in hashes {
             filter.insert(hash);
         }
-        filter
+        Ok(filter)
     }
 
     fn insert(&mut self, hash: u64) {
@@ -216,30 +217,31 @@ impl Bloom {
     }
 
     /// Appends the persisted form.
-    pub(super) fn encode(&self, out: &mut impl Sink) {
+    pub(super) fn encode(&self, out: &mut impl Sink) -> Result<(), NoMemory> {
         let mut header = vec![VERSION, self.probes, 0, 0];
         put_u32(&mut header, self.lines.len() as u32);
-        out.put(&header);
+        out.put(&header)?;
         let mut bytes = [0; LINE_BYTES];
         for line in self.lines.iter() {
             for (bytes, word) in bytes.as_chunks_mut().0.iter_mut().zip(line.0) {
                 *bytes = word.to_le_bytes();
             }
-            out.put(&bytes);
+            out.put(&bytes)?;
         }
+        Ok(())
     }
 
     /// Reads the persisted form behind its version.
-    pub(super) fn decode(mut decoder: Decoder<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(mut decoder: Decoder<'_>) -> Result<Self, DecodeError> {
         let probes = decoder.u8()?;
         let reserved = decoder.u16()?;
         let line_count = decoder.u32()? as usize;
         let (words, rest) = decoder.remaining().as_chunks::<8>();
         let sized = rest.is_empty() && words.len() == line_count.saturating_mul(8);
         if !sized || line_count == 0 || reserved != 0 || probes == 0 || probes > MAX_PROBES {
-            return Err(Malformed);
+            return Err(DecodeError::Malformed);
         }
-        let mut lines = LargeVec::filled(line_count, Line::default());
+        let mut lines = LargeVec::filled(line_count, Line::default())?;
         for (line, words) in lines.iter_mut().zip(words.as_chunks::<8>().0) {
             line.0 = words.map(u64::from_le_bytes);
         }

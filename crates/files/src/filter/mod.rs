@@ -19,13 +19,14 @@ mod bloom;
 mod ribbon;
 
 use tidesdb_base::checksum;
-use tidesdb_base::codec::{Decoder, Malformed, put_varint};
+use tidesdb_base::codec::{Decoder, put_varint};
 pub use tidesdb_base::options::FilterKind;
-use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
 use self::bloom::Bloom;
 pub(crate) use self::bloom::LinesOfKeys;
 use self::ribbon::{Elimination, Ribbon};
+use crate::decode_error::DecodeError;
 use crate::sink::Sink;
 
 /// Version 3: a filter of keys and one of prefixes, each of version 1 or 2.
@@ -90,18 +91,25 @@ pub(crate) struct FilterBuilder {
 impl FilterBuilder {
     /// Expects about so many keys; only saves allocations.
     pub(crate) fn reserve(&mut self, keys: usize) {
-        self.hashes.reserve(keys);
+        // Where there is no memory for all, there may be for those that come.
+        let _ = self.hashes.reserve(keys);
     }
 
     /// Adds the key with this [`key_hash`].
+    ///
+    /// # Errors
+    /// [`NoMemory`].
     #[inline]
-    pub(crate) fn add(&mut self, hash: u64) {
-        self.hashes.push(hash);
+    pub(crate) fn add(&mut self, hash: u64) -> Result<(), NoMemory> {
+        self.hashes.push(hash)
     }
 
     /// Adds the prefix with this [`prefix_hash`].
-    pub(crate) fn add_prefix(&mut self, hash: u64) {
-        self.prefix_hashes.push(hash);
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub(crate) fn add_prefix(&mut self, hash: u64) -> Result<(), NoMemory> {
+        self.prefix_hashes.push(hash)
     }
 
     /// Forgets what was added.
@@ -112,29 +120,32 @@ impl FilterBuilder {
 
     /// Appends the persisted form of the filters of all that was added, unless that takes more than
     /// `most_bytes`, and forgets what was added. True when it did.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
     pub(crate) fn finish(
         &mut self,
         options: FilterOptions,
         most_bytes: usize,
         out: &mut impl Sink,
-    ) -> bool {
+    ) -> Result<bool, NoMemory> {
         let tools = &mut self.tools;
         if options.prefix_bytes == 0 {
-            tools.encode(&self.hashes, options, out);
+            tools.encode(&self.hashes, options, out)?;
         } else {
             let mut of_keys = LargeVec::new();
             if options.of_keys {
-                tools.encode(&self.hashes, options, &mut of_keys);
+                tools.encode(&self.hashes, options, &mut of_keys)?;
             }
             let mut header = vec![VERSION_OF_TWO];
             put_varint(&mut header, options.prefix_bytes as u64);
             put_varint(&mut header, of_keys.len() as u64);
-            out.put(&header);
-            out.put(&of_keys);
-            tools.encode(&self.prefix_hashes, options, out);
+            out.put(&header)?;
+            out.put(&of_keys)?;
+            tools.encode(&self.prefix_hashes, options, out)?;
         }
         self.clear();
-        out.len() <= most_bytes
+        Ok(out.len() <= most_bytes)
     }
 
     /// Bytes of memory held.
@@ -155,21 +166,26 @@ struct Tools {
 impl Tools {
     /// Appends the persisted form of a filter. Of few keys the Bloom filter is the smaller one, and
     /// takes the place of a ribbon filter that can't be made.
-    fn encode(&mut self, hashes: &[u64], options: FilterOptions, out: &mut impl Sink) {
+    fn encode(
+        &mut self,
+        hashes: &[u64],
+        options: FilterOptions,
+        out: &mut impl Sink,
+    ) -> Result<(), NoMemory> {
         let shape = bloom::Shape::for_rate(options.rate);
         if options.kind == FilterKind::Ribbon
             && ribbon::bytes_for(hashes.len(), options.rate) < shape.encoded_bytes(hashes.len())
-            && let Some(filter) = Ribbon::build(&mut self.elimination, hashes, options.rate)
+            && let Some(filter) = Ribbon::build(&mut self.elimination, hashes, options.rate)?
         {
             return filter.encode(out);
         }
-        self.bloom = Bloom::build(std::mem::take(&mut self.bloom), hashes, shape);
-        self.bloom.encode(out);
+        self.bloom = Bloom::build(std::mem::take(&mut self.bloom), hashes, shape)?;
+        self.bloom.encode(out)
     }
 }
 
 /// A filter over some hashes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Filter {
     Bloom(Bloom),
     Ribbon(Ribbon),
@@ -192,7 +208,7 @@ impl Filter {
     }
 
     /// `None` when a later version wrote it in a way unknown here.
-    fn decode(bytes: &[u8]) -> Result<Option<Self>, Malformed> {
+    fn decode(bytes: &[u8]) -> Result<Option<Self>, DecodeError> {
         let mut decoder = Decoder::new(bytes);
         match decoder.u8()? {
             bloom::VERSION => Bloom::decode(decoder).map(|filter| Some(Self::Bloom(filter))),
@@ -203,7 +219,7 @@ impl Filter {
 }
 
 /// The filters of an open table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filters {
     of_keys: Option<Filter>,
     of_prefixes: Option<Filter>,
@@ -250,7 +266,7 @@ impl Filters {
 
     /// Reads the persisted form. A filter that a later version wrote in a way unknown here is left
     /// out: the table is read without it.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         if bytes.first() != Some(&VERSION_OF_TWO) {
             return Ok(Self { of_keys: Filter::decode(bytes)?, ..Self::default() });
         }
@@ -261,7 +277,7 @@ impl Filters {
         let of_keys = if of_keys.is_empty() { None } else { Filter::decode(of_keys)? };
         let of_prefixes = Filter::decode(decoder.remaining())?;
         if prefix_bytes == 0 {
-            return Err(Malformed);
+            return Err(DecodeError::Malformed);
         }
         let prefix_bytes = if of_prefixes.is_some() { prefix_bytes } else { 0 };
         Ok(Self { of_keys, of_prefixes, prefix_bytes })

@@ -23,9 +23,10 @@
     reason = "takes some bits of a hash, and sizes that its options bound"
 )]
 
-use tidesdb_base::codec::{Decoder, Malformed, put_u32};
-use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_base::codec::{Decoder, put_u32};
+use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
+use crate::decode_error::DecodeError;
 use crate::sink::Sink;
 
 /// Version 2: equations of 128 coefficients, see [`Equation`].
@@ -163,12 +164,12 @@ impl Elimination {
 
     /// Brings the equations of all hashes into a form in which each place has at most one that
     /// begins there; false when they contradict each other.
-    fn solve(&mut self, hashes: &[u64], seed: u8, shape: Shape) -> bool {
+    fn solve(&mut self, hashes: &[u64], seed: u8, shape: Shape) -> Result<bool, NoMemory> {
         self.coefficients.clear();
-        self.coefficients.resize(shape.places(), 0);
+        self.coefficients.resize(shape.places(), 0)?;
         self.fingerprints.clear();
-        self.fingerprints.resize(shape.places(), 0);
-        hashes.iter().all(|&hash| self.add(Equation::of(hash, seed, shape.starts())))
+        self.fingerprints.resize(shape.places(), 0)?;
+        Ok(hashes.iter().all(|&hash| self.add(Equation::of(hash, seed, shape.starts()))))
     }
 
     #[inline]
@@ -195,8 +196,8 @@ impl Elimination {
     }
 
     /// The columns of the solution, block by block. Places that no equation begins at are zero.
-    fn columns(&self, shape: Shape) -> LargeVec<Column> {
-        let mut columns = LargeVec::filled(shape.columns_before(shape.blocks), [0; 2]);
+    fn columns(&self, shape: Shape) -> Result<LargeVec<Column>, NoMemory> {
+        let mut columns = LargeVec::filled(shape.columns_before(shape.blocks), [0; 2])?;
         // The solution at the last 128 places looked at, the last of them in the lowest bit.
         let mut windows = [0_u128; MAX_COLUMNS as usize];
         let windows = windows.get_mut(..usize::from(shape.columns)).unwrap_or_default();
@@ -215,12 +216,12 @@ impl Elimination {
                 }
             }
         }
-        columns
+        Ok(columns)
     }
 }
 
 /// A filter over the keys of one table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ribbon {
     shape: Shape,
     seed: u8,
@@ -229,16 +230,20 @@ pub(crate) struct Ribbon {
 
 impl Ribbon {
     /// A filter that holds all of `hashes`; `None` when no seed gave equations that can be solved.
-    pub(super) fn build(elimination: &mut Elimination, hashes: &[u64], rate: f64) -> Option<Self> {
+    pub(super) fn build(
+        elimination: &mut Elimination,
+        hashes: &[u64],
+        rate: f64,
+    ) -> Result<Option<Self>, NoMemory> {
         for seed in 0..ATTEMPTS {
             let usual = blocks_for(hashes.len());
             let more = usize::from(seed) * usual.div_ceil(MORE_BLOCKS);
             let shape = Shape::new(hashes.len(), rate, more);
-            if elimination.solve(hashes, seed, shape) {
-                return Some(Self { shape, seed, columns: elimination.columns(shape) });
+            if elimination.solve(hashes, seed, shape)? {
+                return Ok(Some(Self { shape, seed, columns: elimination.columns(shape)? }));
             }
         }
-        None
+        Ok(None)
     }
 
     #[inline]
@@ -276,33 +281,36 @@ impl Ribbon {
     }
 
     /// Appends the persisted form.
-    pub(super) fn encode(&self, out: &mut impl Sink) {
+    pub(super) fn encode(&self, out: &mut impl Sink) -> Result<(), NoMemory> {
         let mut header = vec![VERSION, self.shape.columns, self.seed, 0];
         put_u32(&mut header, self.shape.blocks as u32);
         put_u32(&mut header, self.shape.short_blocks as u32);
-        out.put(&header);
+        out.put(&header)?;
         for column in self.columns.iter() {
-            out.put(&column[0].to_le_bytes());
-            out.put(&column[1].to_le_bytes());
+            out.put(&column[0].to_le_bytes())?;
+            out.put(&column[1].to_le_bytes())?;
         }
+        Ok(())
     }
 
     /// Reads the persisted form behind its version.
-    pub(super) fn decode(mut decoder: Decoder<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(mut decoder: Decoder<'_>) -> Result<Self, DecodeError> {
         let (columns, seed, reserved) = (decoder.u8()?, decoder.u8()?, decoder.u8()?);
         let (blocks, short_blocks) = (decoder.u32()? as usize, decoder.u32()? as usize);
         let shape = Shape { columns, blocks, short_blocks };
         if reserved != 0 || columns == 0 || columns > MAX_COLUMNS {
-            return Err(Malformed);
+            return Err(DecodeError::Malformed);
         }
         // Blocks without any column are only believed as far as their number is.
         let (stored, rest) = decoder.remaining().as_chunks::<BLOCK_COLUMN_BYTES>();
         let sized = rest.is_empty() && stored.len() == shape.columns_before(blocks);
         if !sized || blocks == 0 || short_blocks > blocks {
-            return Err(Malformed);
+            return Err(DecodeError::Malformed);
         }
-        let mut all = LargeVec::with_capacity(stored.len());
-        stored.iter().for_each(|bits| all.push(halves(u128::from_le_bytes(*bits))));
+        let mut all = LargeVec::with_capacity(stored.len())?;
+        for bits in stored {
+            all.push(halves(u128::from_le_bytes(*bits)))?;
+        }
         Ok(Self { shape, seed, columns: all })
     }
 }

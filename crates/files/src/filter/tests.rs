@@ -8,11 +8,9 @@ const KINDS: [FilterKind; 2] = [FilterKind::Bloom, FilterKind::Ribbon];
 
 fn encoded(kind: FilterKind, rate: f64, hashes: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    Tools::default().encode(
-        hashes,
-        FilterOptions { kind, ..FilterOptions::of_keys(rate) },
-        &mut bytes,
-    );
+    Tools::default()
+        .encode(hashes, FilterOptions { kind, ..FilterOptions::of_keys(rate) }, &mut bytes)
+        .unwrap();
     bytes
 }
 
@@ -87,17 +85,21 @@ fn the_persisted_form_round_trips_and_damaged_headers_are_refused() {
         let filter = Filter::decode(&bytes).unwrap().unwrap();
         let mut again = Vec::new();
         match &filter {
-            Filter::Bloom(filter) => filter.encode(&mut again),
-            Filter::Ribbon(filter) => filter.encode(&mut again),
+            Filter::Bloom(filter) => filter.encode(&mut again).unwrap(),
+            Filter::Ribbon(filter) => filter.encode(&mut again).unwrap(),
         }
         assert_eq!(again, bytes);
         for cut in 0..bytes.len() {
-            assert_eq!(Filter::decode(&bytes[..cut]), Err(Malformed), "{kind:?} {cut}");
+            assert_eq!(
+                Filter::decode(&bytes[..cut]),
+                Err(DecodeError::Malformed),
+                "{kind:?} {cut}"
+            );
         }
         for &(at, value) in fields {
             let mut bad = bytes.clone();
             bad[at] = value;
-            assert_eq!(Filter::decode(&bad), Err(Malformed), "{kind:?} {at} {value}");
+            assert_eq!(Filter::decode(&bad), Err(DecodeError::Malformed), "{kind:?} {at} {value}");
         }
     }
     assert_eq!(Filter::decode(&[9, 0, 0, 0]), Ok(None));
@@ -130,10 +132,10 @@ fn filters_of_keys_and_of_prefixes_do_not_mix() {
         let options = FilterOptions { kind, rate: 0.001, of_keys, prefix_bytes: 4 };
         let mut builder = FilterBuilder::default();
         let (keys, prefixes) = (hashes(0..5000), hashes(90_000..91_000));
-        keys.iter().for_each(|&hash| builder.add(hash));
-        prefixes.iter().for_each(|&hash| builder.add_prefix(hash));
+        keys.iter().for_each(|&hash| builder.add(hash).unwrap());
+        prefixes.iter().for_each(|&hash| builder.add_prefix(hash).unwrap());
         let mut bytes = Vec::new();
-        assert!(builder.finish(options, 1 << 20, &mut bytes));
+        assert!(builder.finish(options, 1 << 20, &mut bytes).unwrap());
         let filters = Filters::decode(&bytes).unwrap();
         assert_eq!(filters.prefix_bytes(), 4);
         let share = |of: &[u64], may: &dyn Fn(u64) -> bool| {
@@ -146,12 +148,12 @@ fn filters_of_keys_and_of_prefixes_do_not_mix() {
         assert!(share(&keys, &of_prefix) < 0.01);
         assert_eq!(share(&prefixes, &of_key) > 0.5, !of_keys);
         for cut in 0..bytes.len() {
-            assert_eq!(Filters::decode(&bytes[..cut]), Err(Malformed), "{cut}");
+            assert_eq!(Filters::decode(&bytes[..cut]), Err(DecodeError::Malformed), "{cut}");
         }
         bytes[1] = 0;
-        assert_eq!(Filters::decode(&bytes), Err(Malformed), "prefixes of no byte");
-        builder.add(1);
-        assert!(!builder.finish(options, 10, &mut Vec::new()));
+        assert_eq!(Filters::decode(&bytes), Err(DecodeError::Malformed), "prefixes of no byte");
+        builder.add(1).unwrap();
+        assert!(!builder.finish(options, 10, &mut Vec::new()).unwrap());
     }
 }
 
@@ -184,7 +186,7 @@ fn what_filters_cost() {
             let mut tools = Tools::default();
             let options = FilterOptions { kind, ..FilterOptions::of_keys(0.01) };
             let (mut bytes, started) = (Vec::new(), std::time::Instant::now());
-            tools.encode(&keys, options, &mut bytes);
+            tools.encode(&keys, options, &mut bytes).unwrap();
             let build = started.elapsed().as_nanos() as f64 / count as f64;
             let filter = Filter::decode(&bytes).unwrap().unwrap();
             let ask = |of: &[u64]| {

@@ -15,6 +15,7 @@ use super::footer::Section;
 use super::index::tree::encode_leaf;
 use super::index::{RootBuilder, TreeIndex};
 use super::{BlockHandle, BlockSource, Table};
+use crate::decode_error::DecodeError;
 use crate::filter::LinesOfKeys;
 use tidesdb_base::checksum;
 use tidesdb_base::codec::{Decoder, Malformed};
@@ -54,7 +55,7 @@ impl Parts {
         identity: u64,
         section: Section,
         raw: &[u8],
-    ) -> std::result::Result<TreeIndex, Malformed> {
+    ) -> std::result::Result<TreeIndex, DecodeError> {
         let (parts, tree) = IndexParts::cut(identity, section, raw)?;
         self.index = parts;
         Ok(tree)
@@ -151,7 +152,7 @@ impl IndexParts {
         identity: u64,
         section: Section,
         raw: &[u8],
-    ) -> std::result::Result<(Self, TreeIndex), Malformed> {
+    ) -> std::result::Result<(Self, TreeIndex), DecodeError> {
         let mut decoder = Decoder::new(raw);
         let mut left = decoder.u32()? as usize;
         let prefix = decoder.bytes()?.to_vec();
@@ -172,11 +173,11 @@ impl IndexParts {
             let offset = section.offset + start as u64;
             parts.push((offset, checksum::placed(identity, offset, stored)));
             let len = u32::try_from(stored.len()).map_err(|_| Malformed)?;
-            root.push(&separator, len, blocks, bytes);
+            root.push(&separator, len, blocks, bytes)?;
             left -= blocks;
         }
         if !decoder.is_empty() {
-            return Err(Malformed);
+            return Err(DecodeError::Malformed);
         }
         Ok((Self { prefix, parts }, root.into_tree(begin)?))
     }

@@ -9,17 +9,19 @@
 //! Immutable once made. Memory: some forty bytes for each block, and a stretch of the file while
 //! the survey walks.
 
-use super::block::{Block, EntryMeta, Place, TRAILER_BYTES};
+use super::block::{Block, EntryMeta, Place, TRAILER_BYTES, Unopened};
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::index::{FlatIndex, TreeIndex};
 use super::properties::TableSummary;
 use super::walk::{self, Found, LONGEST_BLOCK};
 use super::{BlockHandle, Table};
+use crate::decode_error::DecodeError;
 use crate::filter::Filters;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::codec::Decoder;
 use tidesdb_base::{Error, Result, ValueKind};
+use tidesdb_sys::large_vec::NoMemory;
 use tidesdb_sys::vfs::File;
 
 /// What is wrong with a block whose checksum is right.
@@ -178,13 +180,13 @@ impl TableRemains {
     /// # Errors
     /// [`Error::Io`], or [`Error::Corruption`] when the block is not what it was any more.
     pub fn entries(&self, handle: BlockHandle) -> Result<Vec<RemainingEntry>> {
-        let damaged = |text: &str| Error::corruption(&self.path, handle.offset, text);
+        let damaged = |text: String| Error::corruption(&self.path, handle.offset, text);
         let bytes = self.read(handle.offset, handle.len as usize)?;
-        let block = self.block_of(&bytes, handle.offset).map_err(|text| damaged(&text))?;
+        let block = self.block_of(&bytes, handle.offset).map_err(|e| e.or(damaged))?;
         (0..block.len())
             .map(|position| {
                 let (key, entry) = (block.key(position), block.entry(position));
-                let (key, entry) = key.zip(entry).ok_or_else(|| damaged(NO_BLOCK))?;
+                let (key, entry) = key.zip(entry).ok_or_else(|| damaged(NO_BLOCK.to_owned()))?;
                 Ok(RemainingEntry { key, meta: entry.meta, value: block.value(&entry).to_vec() })
             })
             .collect()
@@ -197,11 +199,11 @@ impl TableRemains {
         Ok(bytes)
     }
 
-    fn block_of(&self, sealed: &[u8], offset: u64) -> Result<Block, String> {
+    fn block_of(&self, sealed: &[u8], offset: u64) -> std::result::Result<Block, Unopened> {
         let mut raw = Vec::new();
         super::block::open_stored(sealed, Place { identity: self.identity, offset }, &mut raw)?;
         let block = Block::from_raw(raw).map_err(|_| NO_BLOCK.to_owned())?;
-        if block.is_exact() { Ok(block) } else { Err(NO_BLOCK.to_owned()) }
+        if block.is_exact() { Ok(block) } else { Err(NO_BLOCK.to_owned().into()) }
     }
 
     fn problem(&mut self, offset: u64, text: impl Into<String>) {
@@ -236,7 +238,7 @@ impl TableRemains {
         let len = usize::try_from(section.len).unwrap_or(0);
         let sealed = self.read(section.offset, len)?;
         let place = Place { identity: self.identity, offset: section.offset };
-        let raw = walk::opened(&sealed, place);
+        let raw = walk::opened(&sealed, place)?;
         if raw.is_none() {
             self.problem(
                 section.offset,
@@ -251,8 +253,8 @@ impl TableRemains {
         let data_end = footer.filter.offset;
         let flat = index.as_ref().filter(|_| !footer.has_tree_index);
         let tree = index.as_ref().filter(|_| footer.has_tree_index);
-        let flat = flat.and_then(|raw| FlatIndex::decode(raw).ok());
-        let tree = tree.and_then(|raw| TreeIndex::decode(raw).ok());
+        let flat = decoded(flat.map(|raw| FlatIndex::decode(raw)))?;
+        let tree = decoded(tree.map(|raw| TreeIndex::decode(raw)))?;
         match (flat, tree) {
             (Some(index), _) if index.indexed_bytes() == data_end => {
                 for handle in (0..index.len()).filter_map(|at| index.handle(at)) {
@@ -272,7 +274,8 @@ impl TableRemains {
         }
         let has_filter = footer.filter.len > 0;
         let filter = if has_filter { self.section(footer.filter, "filter")? } else { None };
-        if filter.is_some_and(|raw| Filters::decode(&raw).is_err()) {
+        let is_there = filter.is_some();
+        if is_there && decoded(filter.map(|raw| Filters::decode(&raw)))?.is_none() {
             self.problem(footer.filter.offset, "expected a filter, found none");
         }
         if let Some(raw) = self.section(footer.properties, "properties section")? {
@@ -298,7 +301,10 @@ impl TableRemains {
         let bytes = self.read(handle.offset, handle.len as usize)?;
         match self.block_of(&bytes, handle.offset) {
             Ok(_) => self.parts.push(Part::Data(handle)),
-            Err(text) => self.lose(handle.offset, u64::from(handle.len), text),
+            Err(Unopened::Damaged(text)) => {
+                self.lose(handle.offset, u64::from(handle.len), text);
+            }
+            Err(Unopened::NoMemory) => return Err(NoMemory.into()),
         }
         Ok(())
     }
@@ -317,8 +323,12 @@ impl TableRemains {
                     }
                     nodes.push(Part::IndexNode(place));
                 }
+                (_, Err(Unopened::NoMemory)) => return Err(NoMemory.into()),
                 (None, block) => {
-                    let text = block.err().unwrap_or_else(|| "it is malformed".to_owned());
+                    let text = match block {
+                        Err(Unopened::Damaged(text)) => text,
+                        _ => "it is malformed".to_owned(),
+                    };
                     self.problem(place.offset, format!("index node {node}: {text}"));
                     self.walk(index.first_offset(node), index.first_offset(node + 1))?;
                 }
@@ -351,7 +361,7 @@ impl TableRemains {
                         let within = usize::try_from(from - at).unwrap_or(usize::MAX);
                         let end = within.saturating_add(handle.len as usize);
                         let sealed = bytes.get(within..end);
-                        self.sort_in(handle, sealed.unwrap_or_default(), &mut behind_data);
+                        self.sort_in(handle, sealed.unwrap_or_default(), &mut behind_data)?;
                     }
                     Found::Gap { offset, len }
                         if !last_window && offset + len == at + bytes.len() as u64 =>
@@ -386,16 +396,21 @@ impl TableRemains {
     }
 
     /// Says what a block is that was found without an index.
-    fn sort_in(&mut self, handle: BlockHandle, sealed: &[u8], behind_data: &mut bool) {
+    fn sort_in(
+        &mut self,
+        handle: BlockHandle,
+        sealed: &[u8],
+        behind_data: &mut bool,
+    ) -> Result<()> {
         let Ok(block) = self.block_of(sealed, handle.offset) else {
             let place = Place { identity: self.identity, offset: handle.offset };
-            if let Some(raw) = walk::opened(sealed, place)
+            if let Some(raw) = walk::opened(sealed, place)?
                 && let Ok(summary) = TableSummary::decode(&raw)
             {
                 self.summary = Some(self.complete(summary, self.footer));
             }
             *behind_data = true;
-            return;
+            return Ok(());
         };
         if self.footer.is_none_or(|footer| footer.has_tree_index) && self.is_node(&block) {
             *behind_data = true;
@@ -403,6 +418,7 @@ impl TableRemains {
         } else if !*behind_data {
             self.parts.push(Part::Data(handle));
         }
+        Ok(())
     }
 
     /// Whether a block lists where data blocks lie, back to back, one of which is known.
@@ -441,11 +457,23 @@ impl TableRemains {
         // Whatever reads a table finds the same: what only they notice is reported as they do.
         let table = Table::open(Arc::clone(&self.file), &self.path, self.identity);
         match table.and_then(|table| table.verify()) {
-            Err(other @ Error::Io { .. }) => return Err(other),
+            Err(other @ (Error::Io { .. } | Error::OutOfMemory(_))) => return Err(other),
             Err(problem) => self.problems.push(problem),
             Ok(_) => {}
         }
         Ok(())
+    }
+}
+
+/// What was decoded of a section that is there, if it is not damaged.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+fn decoded<T>(section: Option<std::result::Result<T, DecodeError>>) -> Result<Option<T>> {
+    match section {
+        Some(Err(DecodeError::NoMemory)) => Err(NoMemory.into()),
+        Some(Err(DecodeError::Malformed)) | None => Ok(None),
+        Some(Ok(decoded)) => Ok(Some(decoded)),
     }
 }
 

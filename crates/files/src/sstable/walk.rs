@@ -11,11 +11,12 @@
 //! memory.
 
 use super::BlockHandle;
-use super::block::{Place, TRAILER_BYTES, open_stored};
+use super::block::{Place, TRAILER_BYTES, Unopened, open_stored};
 use std::ops::Range;
 use tidesdb_base::checksum;
 use tidesdb_base::codec::Decoder;
 use tidesdb_base::compress::Compression;
+use tidesdb_sys::large_vec::NoMemory;
 
 /// Longer blocks are found through an index only: values of that size lie in value logs.
 pub(super) const LONGEST_BLOCK: usize = 4 << 20;
@@ -195,10 +196,14 @@ pub(super) fn walk(bytes: &[u8], base: u64, identity: u64) -> Vec<Found> {
     found
 }
 
-/// The raw form of what is sealed at the front of `sealed`.
-pub(super) fn opened(sealed: &[u8], place: Place) -> Option<Vec<u8>> {
+/// The raw form of what is sealed as `sealed`, if it is not damaged.
+pub(super) fn opened(sealed: &[u8], place: Place) -> Result<Option<Vec<u8>>, NoMemory> {
     let mut raw = Vec::new();
-    open_stored(sealed, place, &mut raw).ok().map(|()| raw)
+    match open_stored(sealed, place, &mut raw) {
+        Ok(()) => Ok(Some(raw)),
+        Err(Unopened::Damaged(_)) => Ok(None),
+        Err(Unopened::NoMemory) => Err(NoMemory),
+    }
 }
 
 #[cfg(test)]
@@ -214,7 +219,7 @@ mod tests {
         for raw in blocks {
             let start = out.len();
             let place = Place { identity: 7, offset: BASE + start as u64 };
-            seal_stored(raw, codec, place, &mut scratch, &mut out);
+            seal_stored(raw, codec, place, &mut scratch, &mut out).unwrap();
             places.push(start..out.len());
         }
         (out, places)

@@ -165,7 +165,7 @@ impl TableWriter {
     ///
     /// # Errors
     /// [`Error::Internal`] when the order is broken, or sequence number or value pointer malformed,
-    /// [`Error::TooLarge`], or [`Error::Io`].
+    /// [`Error::TooLarge`], [`Error::OutOfMemory`] or [`Error::Io`]. The table is of no use then.
     pub fn add(&mut self, key: &[u8], meta: EntryMeta, value: &[u8]) -> Result<()> {
         check_size("key", key.len(), MAX_KEY_BYTES)?;
         check_size("value in a table", value.len(), MAX_SECTION_BYTES - (4 * MAX_KEY_BYTES))?;
@@ -178,14 +178,14 @@ impl TableWriter {
         {
             let len = self.finish_block()?;
             shortest_separator(&self.last_key, key, &mut self.separator);
-            self.buffers.index.push(&self.separator, len);
+            self.buffers.index.push(&self.separator, len)?;
         }
         self.account(key, &meta, value)?;
         if new_key {
             self.summary.distinct_keys += 1;
             let hash = key_hash(key);
             self.summary.keys.add(hash);
-            self.add_to_filters(key, hash);
+            self.add_to_filters(key, hash)?;
             self.last_key.clear();
             self.last_key.extend_from_slice(key);
         }
@@ -196,18 +196,19 @@ impl TableWriter {
 
     /// Adds a key that is not the last one to the filters.
     #[inline]
-    fn add_to_filters(&mut self, key: &[u8], hash: u64) {
+    fn add_to_filters(&mut self, key: &[u8], hash: u64) -> Result<()> {
         let FilterOptions { of_keys, prefix_bytes, .. } = self.options.filter;
         if of_keys {
-            self.buffers.filter.add(hash);
+            self.buffers.filter.add(hash)?;
         }
         // Keys of one prefix come one after the other.
         if prefix_bytes > 0
             && key.get(..prefix_bytes) != self.last_key.get(..prefix_bytes)
             && let Some(hash) = prefix_hash(key, prefix_bytes)
         {
-            self.buffers.filter.add_prefix(hash);
+            self.buffers.filter.add_prefix(hash)?;
         }
+        Ok(())
     }
 
     /// Whether `key` is another one than the last.
@@ -294,12 +295,12 @@ impl TableWriter {
     /// comes back is for the next writer.
     ///
     /// # Errors
-    /// [`Error::Io`] or [`Error::TooLarge`].
+    /// [`Error::Io`], [`Error::OutOfMemory`] or [`Error::TooLarge`].
     pub fn finish(mut self) -> Result<(TableSummary, WriterBuffers)> {
         if !self.buffers.block.is_empty() {
             let len = self.finish_block()?;
             let last_key = std::mem::take(&mut self.last_key);
-            self.buffers.index.push(&last_key, len);
+            self.buffers.index.push(&last_key, len)?;
             self.summary.max_key = last_key;
         }
         self.summary.data_blocks = self.buffers.index.len() as u64;
@@ -314,7 +315,7 @@ impl TableWriter {
                 footer.filter = self.write_filter()?;
                 check_size("index", self.buffers.index.encoded_bound(), MAX_SECTION_BYTES)?;
                 self.buffers.section.clear();
-                self.buffers.index.encode(&mut self.buffers.section);
+                self.buffers.index.encode(&mut self.buffers.section)?;
             }
             IndexForm::Tree { node_bytes, node_leaves } => {
                 footer.has_tree_index = true;
@@ -324,7 +325,7 @@ impl TableWriter {
                 footer.filter = self.write_filter()?;
                 check_size("index", root.encoded_bound(), MAX_SECTION_BYTES)?;
                 self.buffers.section.clear();
-                root.encode(nodes_at, &mut self.buffers.section);
+                root.encode(nodes_at, &mut self.buffers.section)?;
             }
         }
         footer.index = self.write_section()?;
@@ -333,11 +334,11 @@ impl TableWriter {
         self.buffers.raw.clear();
         self.summary.encode(&mut self.buffers.raw);
         self.buffers.section.clear();
-        self.buffers.section.extend_from_slice(&self.buffers.raw);
+        self.buffers.section.extend_from_slice(&self.buffers.raw)?;
         footer.properties = self.write_section()?;
         self.buffers.raw.clear();
         footer.encode(self.data_len(), &mut self.buffers.raw);
-        self.buffers.output.extend_from_slice(&self.buffers.raw);
+        self.buffers.output.extend_from_slice(&self.buffers.raw)?;
         self.write_buffer()?;
         self.summary.file_len = self.written;
         Ok((self.summary, self.buffers))
@@ -386,7 +387,7 @@ impl TableWriter {
     ) -> Result<()> {
         let len = self.finish_block()?;
         let last = covered.end.checked_sub(1).and_then(|last| leaves.get(last));
-        root.push(last.map_or(&[], |(separator, _)| separator), len, covered.len(), leaf_bytes);
+        root.push(last.map_or(&[], |(separator, _)| separator), len, covered.len(), leaf_bytes)?;
         Ok(())
     }
 
@@ -396,7 +397,7 @@ impl TableWriter {
         let WriterBuffers { filter, section, .. } = &mut self.buffers;
         section.clear();
         let options = self.options.filter;
-        if options.is_none() || !filter.finish(options, MAX_SECTION_BYTES, section) {
+        if options.is_none() || !filter.finish(options, MAX_SECTION_BYTES, section)? {
             return Ok(none);
         }
         self.write_section()
@@ -423,7 +424,7 @@ impl TableWriter {
         let place = Place { identity: self.options.identity, offset: self.data_len() };
         let WriterBuffers { compressed, output, .. } = &mut self.buffers;
         let start = output.len();
-        seal_stored(raw, codec, place, compressed, output);
+        seal_stored(raw, codec, place, compressed, output)?;
         let len = output.len() - start;
         if output.len() >= WRITE_BYTES {
             self.write_buffer()?;

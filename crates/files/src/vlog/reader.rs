@@ -151,7 +151,7 @@ impl VlogReader {
         if ahead.bytes.len() < ahead.piece {
             // What is there is read over next: a larger buffer takes nothing along.
             ahead.bytes.clear();
-            ahead.bytes.resize(ahead.piece, 0);
+            ahead.bytes.resize(ahead.piece, 0)?;
         }
         let buffer = ahead.bytes.get_mut(..ahead.piece).unwrap_or_default();
         let read = self.file.read_at(buffer, pointer.offset);

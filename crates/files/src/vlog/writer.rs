@@ -60,7 +60,7 @@ impl VlogWriter {
     /// [`Error::Io`].
     pub fn new(file: Arc<dyn File>, path: &Path, options: VlogOptions) -> Result<Self> {
         let mut buffer = LargeVec::new();
-        buffer.extend_from_slice(&file_header(options.number));
+        buffer.extend_from_slice(&file_header(options.number))?;
         let mut writer = Self {
             file,
             path: path.to_path_buf(),
@@ -92,7 +92,7 @@ impl VlogWriter {
     /// Appends a value.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] above 4 GiB - 1, or [`Error::Io`].
+    /// [`Error::TooLarge`] above 4 GiB - 1, [`Error::OutOfMemory`] or [`Error::Io`].
     pub fn append(&mut self, value: &[u8]) -> Result<ValuePointer> {
         let Ok(raw_len) = u32::try_from(value.len()) else {
             let (size, limit) = (value.len() as u64, MAX_VALUE_BYTES as u64);
@@ -110,7 +110,7 @@ impl VlogWriter {
         let header = RecordHeader { codec, raw_len, stored_len };
         let (file, offset) = (self.options.number, self.written + self.buffer.len() as u64);
         let pointer = ValuePointer { file, offset, stored_len: header.stored_len, raw_len };
-        self.buffer.extend_from_slice(&header.encode(file, offset, stored));
+        self.buffer.extend_from_slice(&header.encode(file, offset, stored))?;
         if stored.len() >= WRITE_BYTES {
             let file = Arc::clone(&self.file);
             self.flush()?;
@@ -118,7 +118,7 @@ impl VlogWriter {
             file.write_all_at(stored, self.written).map_err(|error| self.failed(error))?;
             self.written += stored.len() as u64;
         } else {
-            self.buffer.extend_from_slice(stored);
+            self.buffer.extend_from_slice(stored)?;
             if self.buffer.len() >= WRITE_BYTES {
                 self.flush()?;
             }

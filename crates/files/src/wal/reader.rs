@@ -279,7 +279,11 @@ impl SegmentReader {
             return Ok(false);
         }
         let available = usize::try_from(self.file_bytes - offset).unwrap_or(usize::MAX);
-        self.buffer.resize(length.max(CHUNK_BYTES).min(available), 0);
+        let wanted = length.max(CHUNK_BYTES).min(available);
+        // A record may be as large as a batch.
+        let more = wanted.saturating_sub(self.buffer.len());
+        self.buffer.try_reserve(more).map_err(|_| Error::OutOfMemory("a record of the log"))?;
+        self.buffer.resize(wanted, 0);
         self.buffer_offset = offset;
         let Some(file) = &self.file else {
             let detail = format!("log segment {} is read and not open", self.header.number);

@@ -50,8 +50,21 @@ mod threads {
         assert!(registry.watch_time(50) && registry.release(older), "the oldest time passes on");
         assert!(!registry.watch_time(50) && registry.watch_time(70) && registry.watch(&[7]));
         let reports = held.into_iter().filter(|&held| registry.release(held)).count();
-        assert!(reports > 0, "nobody was told");
+        assert_eq!(reports, 1, "each stripe told of an end");
         assert_eq!((registry.list(), registry.oldest_time()), (vec![], None));
+    }
+
+    /// Readers that come to a watched snapshot later, in other stripes, keep it as well.
+    #[test]
+    fn the_end_of_a_watched_snapshot_comes_with_its_last_reader() {
+        let registry = SnapshotRegistry::default();
+        let first = registry.register_in(0, || at(7));
+        assert!(registry.watch(&[7]) && registry.watch_time(70));
+        let second = registry.register_in(1, || at(7));
+        let third = registry.register_in(STRIPES - 1, || at(9));
+        assert!(!registry.release(first) && registry.release(second));
+        assert!(registry.watch(&[9]) && !registry.watch_time(70));
+        assert!(registry.release(third));
     }
 
     /// A registration that another thread ends is not left behind.
@@ -198,6 +211,7 @@ mod models {
             }
             let told = told.load(Ordering::Relaxed);
             assert!(told > 0 || !is_watched && !watches_time, "nobody was told");
+            assert!(told <= u64::from(is_watched) + u64::from(watches_time), "told again");
         });
     }
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use tidesdb::SyncMode;
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{CrashProfile, FaultError, FaultKind, OpSet};
+use tidesdb_sys::large_vec::refusals;
 
 use super::{Fault, Faults, Refusal};
 use crate::Verdict;
@@ -67,6 +68,7 @@ enum Order {
     Nothing,
     Calls(Fault),
     Memory(Refusal),
+    Contents(Refusal),
 }
 
 /// What is done to families and to the whole database at the end of each scenario; the random
@@ -124,6 +126,7 @@ impl Scenario {
             Order::Nothing => Faults::around(&machine.sim, OpSet::ALL),
             Order::Calls(fault) => Faults::ordered(&machine.sim, fault),
             Order::Memory(refusal) => Faults::of_memory(&machine.sim, refusal),
+            Order::Contents(refusal) => Faults::of_contents(&machine.sim, refusal),
         });
         let promises = Arc::new(Mutex::new(self.promises));
         let _ = Camera::install(&machine.sim, &promises, 0, Odds { piece: 0, other: 0 });
@@ -181,6 +184,30 @@ impl Sweep {
             if !self.run_and_count(&scenario, order)? {
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// One scenario, in which memory for what lies in files is refused: buffers of flushes,
+    /// compactions, readers and openings, indexes and filters. As many of the times that some is
+    /// asked for have their turn as the sweep has runs for.
+    ///
+    /// # Errors
+    /// The first finding.
+    pub fn scenario_of_contents(&mut self, seed: u64, mix: Mix, refused: u64) -> Verdict {
+        let scenario = Scenario::new(seed, mix, seed % 2 == 1)?;
+        // The first one counts them.
+        let most = 1 << 40;
+        let runner = scenario.start(Order::Contents(Refusal { given: most, refused: 1 }));
+        let mut runner = runner?;
+        work(&mut runner)?;
+        let (left, _) = refusals::order(0, 0);
+        drop(runner);
+        let stride = (most - left).div_ceil(self.runs_per_scenario).max(1);
+        let mut given = seed % stride;
+        while given < most - left {
+            self.run_and_count(&scenario, Order::Contents(Refusal { given, refused }))?;
+            given += stride;
         }
         Ok(())
     }
@@ -258,6 +285,8 @@ fn resume(runner: &mut Runner) -> Verdict {
 }
 
 fn judge_crashes(runner: &Runner, seed: u64) -> Verdict {
+    // Nothing fails where a crash is looked at.
+    let _quiet = runner.machine.faults.as_ref().map(|faults| faults.suspend());
     for profile in [CrashProfile::Everything, CrashProfile::Nothing, CrashProfile::Random] {
         let promises = *locked(&runner.promises);
         let lower = match profile {

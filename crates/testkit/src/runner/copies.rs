@@ -64,6 +64,7 @@ impl Runner {
     /// Opens a copy where nothing fails, and compares it with the oracle.
     fn check_copy(&self, copy: &KeptCopy) -> Verdict {
         let context = |e: String| format!("copy {}: {e}", copy.path.display());
+        let _quiet = self.machine.faults.as_ref().map(|faults| faults.suspend());
         let sim = self.machine.sim.fork();
         let machine = self.machine.with_disk(Arc::clone(&sim));
         let scheduler = WatchedScheduler::new(1);
@@ -100,6 +101,7 @@ impl Runner {
     pub(super) fn open_beside(&self) -> Verdict {
         let sim = &self.machine.sim;
         let before = sim.mutations();
+        let _quiet = self.machine.faults.as_ref().map(|faults| faults.suspend());
         let machine = Machine { faults: None, ..self.machine.clone() };
         match machine.open_at(&Machine::dir(), true, &WatchedScheduler::new(1)) {
             Err(e) if e.kind() == ErrorKind::Locked => {}
@@ -115,6 +117,7 @@ impl Runner {
     pub(super) fn read_without_writing(&self) -> Verdict {
         let sim = &self.machine.sim;
         let before = (sim.mutations(), sim.state_hash());
+        let _quiet = self.machine.faults.as_ref().map(|faults| faults.suspend());
         let machine = Machine { faults: None, ..self.machine.clone() };
         let db = machine
             .open_at(&Machine::dir(), true, &WatchedScheduler::new(1))

@@ -14,7 +14,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
+use tidesdb_lockfree::sync::lock;
 
 use super::expiry::{ExpiryRules, expired_tables};
 use super::install::CompactionResult;
@@ -44,7 +46,7 @@ impl Core {
             return Ok(());
         }
         let version = family.current_version();
-        let replaced = self.droppable_tables(family, &version);
+        let (replaced, _) = self.droppable_tables(family, &version);
         if replaced.is_empty() && version.dead_value_logs().is_empty() {
             return Ok(());
         }
@@ -61,27 +63,36 @@ impl Core {
         )
     }
 
-    /// Tables of the version that are not needed, each once.
-    fn droppable_tables(&self, family: &FamilyState, version: &Version) -> Vec<Arc<TableFile>> {
+    /// Tables of the version that are not needed, each once, and snapshots that keep others which
+    /// range tombstones cover.
+    fn droppable_tables(
+        &self,
+        family: &FamilyState,
+        version: &Version,
+    ) -> (Vec<Arc<TableFile>>, Vec<SequenceNumber>) {
         let mut tables = expired_tables(version, &self.expiry_rules(family));
+        let covered = lock(&family.compactions.covered).of(version);
+        if covered.is_empty() {
+            return (tables, Vec::new());
+        }
         let expired: BTreeSet<u64> = tables.iter().map(|table| table.record.number).collect();
-        let covered = version.covered_tables(&self.isolation.snapshots.list());
-        tables.extend(covered.into_iter().filter(|table| !expired.contains(&table.record.number)));
-        tables
+        let snapshots = self.isolation.snapshots.list();
+        let held_by = version.snapshots_in_the_way(&covered, &snapshots);
+        tables.extend(covered.into_iter().filter(|table| {
+            !expired.contains(&table.record.number)
+                && version.is_covered_for(&table.record, &snapshots)
+        }));
+        (tables, held_by)
     }
 
     /// True when tables or value logs can be removed now. When snapshots are all that keeps covered
     /// tables, compactions are scheduled again as these snapshots go.
     pub(crate) fn has_droppable_tables(&self, family: &FamilyState) -> bool {
         let version = family.current_version();
-        let dead_values = || !version.dead_value_logs().is_empty();
-        if !self.droppable_tables(family, &version).is_empty() || dead_values() {
+        let (tables, held_by) = self.droppable_tables(family, &version);
+        if !tables.is_empty() || !version.dead_value_logs().is_empty() {
             return true;
         }
-        let held_by = match version.range_tombstones.is_empty() {
-            true => Vec::new(),
-            false => version.snapshots_in_the_way(&self.isolation.snapshots.list()),
-        };
         !held_by.is_empty() && !self.isolation.snapshots.watch(&held_by)
     }
 }

@@ -7,6 +7,7 @@ use tidesdb_base::error::Error;
 use tidesdb_lockfree::sync::lock;
 
 use super::{FamilyState, RunningClaims};
+use crate::version::CoveredTables;
 
 /// Why work of one kind last failed. It is returned once, and forgotten when the work succeeds.
 #[derive(Debug, Default)]
@@ -79,6 +80,8 @@ pub(crate) struct FamilyCompactions {
     quiet_check: AtomicBool,
     /// Where flushes and compactions end their tables, see `output/slices.rs`.
     pub slice_bounds: Mutex<SliceBounds>,
+    /// Tables that may go unread.
+    pub covered: Mutex<CoveredTables>,
     /// Writers and flushes do without compactions, so it does not affect them.
     pub failure: Failure,
 }

@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::FamilyOptions;
+use tidesdb_lockfree::sync::lock;
 
 use super::dead_ranges::DeadRanges;
 use super::keys::FamilyKeys;
@@ -40,6 +41,10 @@ pub(crate) struct FamilyState {
     pub flushes: FamilyFlushes,
     pub compactions: FamilyCompactions,
     pub counters: FamilyCounters,
+    /// What the range tombstones of the newest version take, about.
+    tombstones: Mutex<Lent>,
+    /// See [`BUDGET_PART`].
+    most_tombstone_bytes: u64,
     _lent: Lent,
 }
 
@@ -47,8 +52,9 @@ pub(crate) struct FamilyState {
 /// take: this state, empty memtables, counters of some threads, and its place in the catalog.
 const FAMILY_BYTES: u64 = 4 << 10;
 
-/// Families take at most one part in so many of the budget. Nothing gives their memory back, and
-/// with more than that all commits would wait for flushes that free nothing.
+/// Families take at most one part in so many of the budget, and so do the range tombstones of one.
+/// No flush gives their memory back, and with more than that all commits would wait for flushes
+/// that free nothing.
 const BUDGET_PART: u64 = 2;
 
 /// Whether a family still is one of its database.
@@ -100,6 +106,9 @@ impl FamilyState {
     ) -> Self {
         let is_counted = budget.held_by(Holder::Families) < budget.bytes() / BUDGET_PART;
         let counted = if is_counted { FAMILY_BYTES } else { 0 };
+        let most_tombstone_bytes = budget.bytes() / BUDGET_PART;
+        let tombstone_bytes = view.version.range_tombstones.memory_bytes();
+        let tombstone_bytes = tombstone_bytes.min(most_tombstone_bytes);
         let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
         let flow = FamilyFlow { held, ..FamilyFlow::default() };
         Self {
@@ -114,6 +123,8 @@ impl FamilyState {
             reads: FamilyReads::default(),
             flushes: FamilyFlushes::default(),
             compactions: FamilyCompactions::default(),
+            tombstones: Mutex::new(budget.lend(Holder::References, tombstone_bytes)),
+            most_tombstone_bytes,
             counters: FamilyCounters::default(),
             _lent: budget.lend(Holder::Families, counted),
         }
@@ -179,6 +190,8 @@ impl FamilyState {
         self.view.change(change, |next| {
             // ORDERING: release, so that a writer let in again finds the view that made room.
             self.writes.flow.held.store(held(next), Ordering::Release);
+            let tombstone_bytes = next.version.range_tombstones.memory_bytes();
+            lock(&self.tombstones).change_to(tombstone_bytes.min(self.most_tombstone_bytes));
         });
     }
 

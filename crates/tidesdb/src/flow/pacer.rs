@@ -50,6 +50,13 @@ impl Pacer {
         self.granted_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Bytes that are granted and not used yet; negative when more was taken.
+    #[cfg(test)]
+    pub(crate) fn granted_bytes(&self) -> i64 {
+        // ORDERING: relaxed, as in `take`.
+        self.granted_bytes.load(Ordering::Relaxed)
+    }
+
     /// Whether the next lump has to be waited for.
     pub(crate) fn has_wait(&self, now_nanos: u64) -> bool {
         lock(&self.next_nanos).saturating_sub(now_nanos) >= LEAST_WAIT_NANOS

@@ -3,6 +3,7 @@
 use tidesdb_base::error::Result;
 
 use super::Scan;
+use crate::read::copied;
 
 /// A scan as a Rust iterator, with copied keys and values. It ends after the first error. Made by
 /// [`Scan::entries`] and [`Scan::entries_rev`].
@@ -140,7 +141,7 @@ impl Iterator for ScanEntries {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(|scan| Ok((scan.key().to_vec(), scan.value()?.to_vec())))
+        self.step(|scan| Ok((scan.key().to_vec(), copied(scan.value()?)?)))
     }
 }
 

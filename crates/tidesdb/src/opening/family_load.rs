@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::ordered::btree::{LoadedPart, Unlinked};
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
 use super::load::{Notes, common_bytes};
 use crate::memtable::Memtable;
@@ -113,24 +113,37 @@ impl FamilyLoad {
 
     /// Parts one slice.
     pub(super) fn part(&self, slice: usize) {
+        if self.try_part(slice).is_err() {
+            self.fail();
+        }
+    }
+
+    fn fail(&self) {
+        *lock(&self.failed) = Some(Error::OutOfMemory("the memtable"));
+    }
+
+    fn try_part(&self, slice: usize) -> Result<(), NoMemory> {
         let (Some(&Slice { source, from, to }), Some(parted)) =
             (self.slices.get(slice), self.parted.get(slice))
         else {
-            return;
+            return Ok(());
         };
-        let Some(notes) = self.sources.get(source) else { return };
+        let Some(notes) = self.sources.get(source) else { return Ok(()) };
         let mut buckets: Vec<LargeVec<Unlinked>> = Vec::new();
         // A quarter more than on the average: few have to grow.
         let usual = (to - from) / self.buckets() * 5 / 4;
-        buckets.resize_with(self.buckets(), || LargeVec::with_capacity(usual));
+        for _ in 0..self.buckets() {
+            buckets.push(LargeVec::with_capacity(usual)?);
+        }
         for (at, unlinked) in notes.unlinked.iter().enumerate().take(to).skip(from) {
             let unlinked = self.current(notes, at, unlinked);
             let bucket = self.bounds.partition_point(|&bound| bound <= unlinked.head());
             if let Some(bucket) = buckets.get_mut(bucket) {
-                bucket.push(unlinked);
+                bucket.push(unlinked)?;
             }
         }
         *lock(parted) = buckets;
+        Ok(())
     }
 
     /// Sorts one bucket and makes leaves of it, or inserts its versions.
@@ -139,7 +152,10 @@ impl FamilyLoad {
         let mut entries = lock(&self.spare).pop().unwrap_or_default();
         entries.clear();
         for slice in &self.parted {
-            entries.extend_from_slice(lock(slice).get(bucket).map_or(&[], |part| part));
+            let slice = lock(slice);
+            if entries.extend_from_slice(slice.get(bucket).map_or(&[], |part| part)).is_err() {
+                return self.fail();
+            }
         }
         let index = self.memtable.index();
         let outcome = if self.is_first {
@@ -149,7 +165,7 @@ impl FamilyLoad {
             entries.iter().try_for_each(|entry| index.insert_unlinked(entry))
         };
         if outcome.is_err() {
-            *lock(&self.failed) = Some(Error::OutOfMemory("the memtable"));
+            self.fail();
         }
         lock(&self.spare).push(entries);
     }

@@ -66,7 +66,7 @@ impl Notes {
         let skip = self.share(operation.key);
         let order = (skip, place);
         let unlinked = target.memtable.prepare(&mut self.part, operation, sequence, order)?;
-        self.unlinked.push(unlinked);
+        self.unlinked.push(unlinked)?;
         self.first_sequence = self.first_sequence.min(sequence);
         Ok(())
     }

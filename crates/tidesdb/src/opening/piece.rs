@@ -12,7 +12,7 @@ use tidesdb_base::error::Error;
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::arena::BlockPool;
-use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -93,18 +93,29 @@ impl Piece {
     }
 
     /// Makes room for a piece of `full` bytes, or of all that is left to read.
-    pub(super) fn reserve(&mut self, full: usize, left: u64) {
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub(super) fn reserve(&mut self, full: usize, left: u64) -> Result<(), NoMemory> {
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         // The last record ends behind `full`.
         let wanted = (full + full / 8).saturating_sub(self.payloads.len());
-        self.payloads.reserve(wanted.min(left));
+        self.payloads.reserve(wanted.min(left))
     }
 
-    pub(super) fn push(&mut self, payload: &[u8], sequence: SequenceNumber) {
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; the record is not in the piece then.
+    pub(super) fn push(
+        &mut self,
+        payload: &[u8],
+        sequence: SequenceNumber,
+    ) -> Result<(), NoMemory> {
         let from = self.payloads.len();
-        self.payloads.extend_from_slice(payload);
+        self.payloads.extend_from_slice(payload)?;
         let to = self.payloads.len();
-        self.records.push(Record { sequence, from, to });
+        self.records.push(Record { sequence, from, to })
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -334,11 +334,11 @@ fn open_segments(vfs: &Arc<dyn Vfs>, dir: &Path, found: &Inventory) -> Result<Se
 
 /// Reads records until the piece is full or the segment's records end; true when there may be more.
 fn read_piece(reader: &mut SegmentReader, piece: &mut Piece, full: usize) -> Result<bool> {
-    piece.reserve(full, reader.bytes_left());
+    piece.reserve(full, reader.bytes_left())?;
     while piece.bytes() < full {
         let Some((record, sequence)) = reader.next_record()? else { return Ok(false) };
         if record.kind != RecordKind::Void {
-            piece.push(record.payload, sequence);
+            piece.push(record.payload, sequence)?;
         }
     }
     Ok(true)

@@ -109,7 +109,7 @@ impl Core {
                     let found = (kind_of(&version), version.expires_at, version.value);
                     if many.has_value(asked, found) {
                         let pin = || get.pin_in_memory(&view, read_point.sequence);
-                        many.collect.in_memory(at, version.value, pin);
+                        many.collect.in_memory(at, version.value, pin)?;
                     }
                 }
                 InMemory::Unknown => left.push(Search::new(asked)),

@@ -10,9 +10,9 @@ use tidesdb_sys::steps::step;
 use super::conflicts::{Validation, WriteConflicts};
 use super::handle::{State, Transaction};
 use super::write_set::WriteSet;
-use crate::core::Core;
 use crate::telemetry::events::HeldEvents;
-use crate::write::{Visible, WriteBatch, WriteOptions};
+use crate::wal::Reservation;
+use crate::write::{Prepared, Visible, WriteOptions};
 
 impl Transaction {
     /// At [`IsolationLevel::Serializable`], whether the commit conflicts as soon as another one has
@@ -148,15 +148,9 @@ impl Transaction {
         check.reads_must_stand = self.reads_must_stand;
         match batch {
             Some(batch) => {
-                let committed = loop {
-                    check.look_outside()?;
-                    check.catch_up()?;
-                    step("looked");
-                    let committed = commit_if_valid(core, batch, &mut check, options);
-                    if !check.begin_again() {
-                        break committed;
-                    }
-                };
+                check.look_first()?;
+                let prepared = core.prepare(batch, options)?;
+                let committed = commit_if_valid(prepared, &mut check);
                 check.finish_recording();
                 committed.map(Some)
             }
@@ -165,18 +159,38 @@ impl Transaction {
     }
 }
 
-/// The steps of a put, with the last look between taking the place and writing.
-fn commit_if_valid(
-    core: &Core,
-    batch: &WriteBatch,
-    check: &mut Validation<'_>,
-    options: WriteOptions,
-) -> Result<Visible> {
-    let prepared = core.prepare(batch, options)?;
-    check.lock_dependencies();
-    let place = prepared.take_place()?;
-    match check.look_in_place(place.range()) {
-        Ok(()) => prepared.commit_in(place),
-        Err(conflict) => Err(prepared.call_off(place, conflict)),
+/// Steps 3 to 6 of a put, with the last look between taking the place and writing: in another place
+/// each time that the check has to look again without one.
+fn commit_if_valid(prepared: Prepared<'_>, check: &mut Validation<'_>) -> Result<Visible> {
+    loop {
+        let place = take_place(&prepared, check)?;
+        match check.look_in_place(place.range()) {
+            Ok(()) => return prepared.commit_in(place),
+            Err(refused) => {
+                let refused = prepared.call_off(place, refused);
+                if !check.looks_again()? {
+                    return Err(refused);
+                }
+            }
+        }
+    }
+}
+
+/// Takes a place with the lock of the dependencies, if the level has any. Others wait for that
+/// lock, so files of the log are created and synced without it.
+fn take_place<'a>(prepared: &Prepared<'a>, check: &mut Validation<'_>) -> Result<Reservation<'a>> {
+    loop {
+        check.lock_dependencies();
+        match prepared.try_take_place() {
+            Ok(Ok(place)) => return Ok(place),
+            Ok(Err(full)) => {
+                check.unlock_dependencies();
+                prepared.follow_segment(full)?;
+            }
+            Err(refused) => {
+                check.unlock_dependencies();
+                return Err(refused);
+            }
+        }
     }
 }

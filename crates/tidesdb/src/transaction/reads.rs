@@ -227,7 +227,7 @@ impl Transaction {
         for (at, key) in keys.iter().enumerate() {
             match writes.and_then(|writes| writes.find(family.id, key.as_ref())) {
                 Some(own) if self.is_dead(&own) => {}
-                Some(own) => collect.fetched(at, own.value.to_vec()),
+                Some(own) => collect.fetched(at, copied(own.value)?),
                 None => wanted.push(at),
             }
         }

@@ -5,6 +5,7 @@
 //! keep its files alive until they let go.
 
 mod catalog;
+mod covered_tables;
 mod direct_values;
 mod directory_lock;
 mod edit_check;
@@ -33,6 +34,7 @@ use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
 pub(crate) use self::catalog::{Catalog, InDoubt, restate_beside};
+pub(crate) use self::covered_tables::CoveredTables;
 pub(crate) use self::direct_values::{DirectValueWriter, OpenDirectFile};
 pub(crate) use self::directory_lock::DirectoryLock;
 pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};

@@ -53,30 +53,27 @@ impl Version {
         self.range_tombstones.add(added.to_vec());
     }
 
-    /// The tables of which no reader sees an entry: one tombstone covers all keys and is
-    /// newer than all entries, and no snapshot is so old that it sees entries and not the
-    /// tombstone. `snapshots` are those that are live, oldest first.
-    pub(crate) fn covered_tables(&self, snapshots: &[SequenceNumber]) -> Vec<Arc<TableFile>> {
-        if self.range_tombstones.is_empty() {
-            return Vec::new();
-        }
-        let covered = |table: &&Arc<TableFile>| {
-            self.is_covered(&table.record, first_to_see(&table.record, snapshots))
-        };
-        self.tables().filter(covered).cloned().collect()
+    /// Whether no reader sees an entry of a table that a tombstone covers: no snapshot is so old
+    /// that it sees entries and not the tombstone. `snapshots` are those that are live, oldest
+    /// first.
+    pub(crate) fn is_covered_for(
+        &self,
+        record: &TableRecord,
+        snapshots: &[SequenceNumber],
+    ) -> bool {
+        self.is_covered(record, first_to_see(record, snapshots))
     }
 
-    /// Snapshots without which tables would be covered that are not: for each such table the oldest
-    /// that sees any entry, ascending. `snapshots` are those that are live, oldest first.
-    pub(crate) fn snapshots_in_the_way(&self, snapshots: &[SequenceNumber]) -> Vec<SequenceNumber> {
-        let in_the_way = |table: &Arc<TableFile>| {
-            let first = first_to_see(&table.record, snapshots);
-            let waits = first != SequenceNumber::MAX
-                && !self.is_covered(&table.record, first)
-                && self.is_covered(&table.record, SequenceNumber::MAX);
-            waits.then_some(first)
-        };
-        let mut found: Vec<_> = self.tables().filter_map(in_the_way).collect();
+    /// Snapshots without which tables, of those that a tombstone covers, could go that can't: for
+    /// each the oldest that sees any entry, ascending. `snapshots` are as above.
+    pub(crate) fn snapshots_in_the_way(
+        &self,
+        covered: &[Arc<TableFile>],
+        snapshots: &[SequenceNumber],
+    ) -> Vec<SequenceNumber> {
+        let waiting = covered.iter().filter(|table| !self.is_covered_for(&table.record, snapshots));
+        let mut found: Vec<_> =
+            waiting.map(|table| first_to_see(&table.record, snapshots)).collect();
         found.sort_unstable();
         found.dedup();
         found
@@ -84,7 +81,7 @@ impl Version {
 
     /// True when a tombstone covers the table's keys, is newer than its entries, and is seen by a
     /// snapshot.
-    fn is_covered(&self, record: &TableRecord, snapshot: SequenceNumber) -> bool {
+    pub(super) fn is_covered(&self, record: &TableRecord, snapshot: SequenceNumber) -> bool {
         let (smallest, largest) = (&record.smallest_key, &record.largest_key);
         self.range_tombstones.hides_all(smallest, largest, record.highest_sequence, snapshot)
     }
@@ -116,7 +113,7 @@ pub(crate) fn table_overlaps(record: &TableRecord, tombstone: &RangeTombstone) -
 }
 
 /// The tables of a run whose range of keys meets the tombstone's.
-fn overlapping<'a>(run: &'a Run, tombstone: &RangeTombstone) -> &'a [Arc<TableFile>] {
+pub(super) fn overlapping<'a>(run: &'a Run, tombstone: &RangeTombstone) -> &'a [Arc<TableFile>] {
     let before = |table: &Arc<TableFile>| *table.record.largest_key < *tombstone.start;
     let behind = run.tables.get(run.tables.partition_point(before)..).unwrap_or_default();
     let meets = |table: &Arc<TableFile>| ends_behind(&tombstone.end, &table.record.smallest_key);

@@ -18,23 +18,32 @@ use super::{LivenessCount, LivenessRules, Run};
 /// keys must not look like garbage.
 const COLLECTED_SHARE: f64 = 2.0 / 3.0;
 
-/// So many of the newest runs tell whether a family is being deleted in bulk.
-const NEWEST_RUNS: usize = 4;
+/// So many of the newest runs tell at least whether a family is being deleted in bulk: all, if
+/// there are fewer.
+const LEAST_RUNS: usize = 4;
 /// A family is being deleted in bulk when at most one part in so many of the entries of its newest
 /// runs is no deletion.
 const OTHERS_PART: u64 = 4;
+/// And when these deletions are at least one part in so many of all of its entries. Small runs tell
+/// nothing of a large family. One in which bulk deletions have just begun is one soon.
+const FAMILY_PART: u64 = 128;
 
 /// Whether runs of so many entries and tombstones each, newest first, are what bulk deletions
-/// leave.
+/// leave: some of the newest are mostly deletions, and the family has not many times as much.
 pub(crate) fn are_bulk_deletions(runs: impl Iterator<Item = (u64, u64)>) -> bool {
-    let (mut entries, mut tombstones) = (0_u64, 0_u64);
-    for run in runs.take(NEWEST_RUNS) {
+    let (mut entries, mut tombstones, mut deletions) = (0_u64, 0_u64, 0);
+    let mut runs = runs.zip(1..).peekable();
+    while let Some((run, counted)) = runs.next() {
         entries = entries.saturating_add(run.0);
         tombstones = tombstones.saturating_add(run.1);
+        // The counts come from a manifest, which may say anything.
+        let others = entries.saturating_sub(tombstones);
+        let enough = counted >= LEAST_RUNS || runs.peek().is_none();
+        if enough && others.saturating_mul(OTHERS_PART) <= entries {
+            deletions = tombstones;
+        }
     }
-    // The counts come from a manifest, which may say anything.
-    let others = entries.saturating_sub(tombstones);
-    tombstones > 0 && others.saturating_mul(OTHERS_PART) <= entries
+    deletions > 0 && deletions.saturating_mul(FAMILY_PART) >= entries
 }
 
 /// Versions per live key from which garbage is collected when there may be `amplification`.

@@ -1,6 +1,7 @@
 //! What a version takes over from the one before, and what it says of the space that is used.
 
 use tidesdb_base::error::Error;
+use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 
 use super::test_tables::{KEYS, context, table};
@@ -50,9 +51,15 @@ fn the_newest_runs_tell_of_bulk_deletions() {
     let are = |runs: &[(u64, u64)]| are_bulk_deletions(runs.iter().copied());
     assert!(!are(&[]) && !are(&[(100, 0)]) && !are(&[(100, 74)]));
     assert!(are(&[(100, 75)]) && are(&[(100, 100), (20, 0)]));
-    // What was there before does not count.
-    assert!(are(&[(9, 9), (9, 9), (9, 9), (9, 9), (1_000_000, 0)]));
+    // Four small runs of deletions switched off the rules for readers of a large family.
+    let after_four = |deleted, others| are(&[[(deleted, deleted); 4], [(others, 0); 4]].concat());
+    assert!(!after_four(9, 1_000_000) && !after_four(1_000, 1_000_000));
+    assert!(after_four(100_000, 1_000_000) && after_four(10_000, 1_000_000));
     assert!(!are(&[(9, 9), (1_000_000, 0)]));
+    // They don't hide those of larger runs below.
+    let after_small =
+        |deleted| are(&[&[(9, 9); 4][..], &[(deleted, deleted), (1 << 30, 0)]].concat());
+    assert!(!after_small(1 << 20) && after_small(1 << 24));
     // Whatever a damaged manifest says, it is answered.
     assert!(are(&[(1, 2)]) && are(&[(u64::MAX, u64::MAX), (u64::MAX, 1)]));
 }
@@ -196,4 +203,51 @@ fn a_copy_settles_value_logs_for_itself_alone() {
     copied.change_life(|life| life.settle(100));
     assert!(copied.life().is_settled());
     assert!(!file.life().is_settled(), "commits in memory of the source point into it");
+}
+
+/// With each flush all tables were looked at.
+#[test]
+fn covered_tables_are_found_without_a_look_at_all_tables() {
+    const RUNS: u64 = 4;
+    let context = context();
+    let table_at = |run: u64, number: u64, place: u64| {
+        let like = table(&context, (2, run), number, place * KEYS);
+        let (lowest_sequence, highest_sequence) = (number, number + 10);
+        let record = TableRecord { lowest_sequence, highest_sequence, ..(*like.record).clone() };
+        TableFile::new(&context, record)
+    };
+    let tables = (0..1000).map(|n| table_at(n % RUNS, n, n / RUNS));
+    let mut version = Version::of_tables(tables, BTreeMap::new());
+    let mut covered = CoveredTables::default();
+    assert!(covered.of(&version).is_empty());
+    for turn in 0..100_u64 {
+        // A few tables, and more than one, lie in the range, or none as a whole.
+        let (from, sequence) = (turn * 7 % 240 * KEYS, 5_000 + turn);
+        let bytes = |key: u64| key.to_be_bytes().into();
+        let end = if turn % 3 == 0 { from + KEYS / 2 } else { from + (1 + turn % 2) * KEYS };
+        let tombstone = RangeTombstone { start: bytes(from), end: bytes(end), sequence };
+        version.add_tombstones(&[Arc::new(tombstone)]);
+        let added = table_at(RUNS + turn, 2_000 + turn, turn);
+        let removed = if turn % 5 == 0 { vec![turn, turn + 400] } else { Vec::new() };
+        let change = TableChange { added: vec![added], removed, ..TableChange::default() };
+        version = version.with_tables(change);
+        if turn % 10 == 9 {
+            let (_, kept) = version.finished_tombstones(&[], 5).unwrap_or_default();
+            if !kept.is_empty() {
+                version.range_tombstones = kept;
+            }
+        }
+        covered.looked_at = 0;
+        let found: Vec<u64> = covered.of(&version).iter().map(|t| t.record.number).collect();
+        let is_covered =
+            |table: &&Arc<TableFile>| version.is_covered(&table.record, SequenceNumber::MAX);
+        let mut expected: Vec<u64> =
+            version.tables().filter(is_covered).map(|table| table.record.number).collect();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{turn}");
+        let is_first = turn == 0;
+        let of_changed_runs = if turn % 5 == 0 { 2 * 1000 / RUNS as usize } else { 0 };
+        let most = if is_first { 1001 } else { of_changed_runs + 20 * RUNS as usize };
+        assert!(covered.looked_at <= most, "{turn}: {} tables", covered.looked_at);
+    }
 }

@@ -23,6 +23,10 @@ pub(crate) fn signature_of(family: u32, key: &[u8]) -> u64 {
     1 << ((key_hash(key) ^ u64::from(family).wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 58)
 }
 
+/// The number of a segment that has no room for a commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FullSegment(u64);
+
 /// A place in the log that was given to one commit, which is inside the gate as long as it has it.
 /// However the commit ends, the place is completed or made a hole: otherwise those behind it would
 /// wait for it without end.
@@ -139,39 +143,56 @@ impl Drop for Reservation<'_> {
 impl Wal {
     /// Enters the gate and takes a place in the log for a commit with so many bytes of payload. The
     /// end of the place is the sequence number of the commit. `signature` says what the commit
-    /// touches, see [`signature_of`].
+    /// touches, see [`signature_of`]. There is none in a segment that is full: then [`Wal::follow`]
+    /// is called, and this again.
     ///
     /// A caller may wait with its place until everything in front of it is published, since no
     /// earlier commit ever waits for a later one.
     ///
     /// # Errors
-    /// The failure that stopped the log; [`Error::Io`] when the next segment can't be created.
+    /// The failure that stopped the log.
     #[inline]
-    pub(crate) fn reserve(&self, payload_bytes: usize, signature: u64) -> Result<Reservation<'_>> {
+    pub(crate) fn try_reserve(
+        &self,
+        payload_bytes: usize,
+        signature: u64,
+    ) -> Result<std::result::Result<Reservation<'_>, FullSegment>> {
         let length = record::record_bytes(payload_bytes) as u64;
-        loop {
-            let inside = self.gate.enter();
-            self.condition.check()?;
-            let active = self.active.load();
-            let start = self.sequencer.reserve(length);
-            let end = start + length;
-            if end <= active.limit {
-                debug_assert!(start.is_multiple_of(8) && start >= active.header.base);
-                self.sequencer.announce(start, end, signature);
-                return Ok(Reservation {
-                    log: self,
-                    active,
-                    start,
-                    end,
-                    settled: false,
-                    _inside: inside,
-                });
-            }
+        let inside = self.gate.enter();
+        self.condition.check()?;
+        let active = self.active.load();
+        let start = self.sequencer.reserve(length);
+        let end = start + length;
+        if end > active.limit {
             // A reservation past the end is given up; every later one is past the end as well.
-            let full = active.header.number;
-            drop(active);
-            drop(inside);
-            self.next_segment(full, length)?;
+            return Ok(Err(FullSegment(active.header.number)));
+        }
+        debug_assert!(start.is_multiple_of(8) && start >= active.header.base);
+        self.sequencer.announce(start, end, signature);
+        let (log, settled) = (self, false);
+        Ok(Ok(Reservation { log, active, start, end, settled, _inside: inside }))
+    }
+
+    /// Has another segment follow the full one, with room for so many bytes of payload. Creates a
+    /// file, if none was prepared, and may sync one.
+    ///
+    /// # Errors
+    /// The failure that stopped the log; [`Error::Io`] when the next segment can't be created.
+    pub(crate) fn follow(&self, full: FullSegment, payload_bytes: usize) -> Result<()> {
+        self.next_segment(full.0, record::record_bytes(payload_bytes) as u64)
+    }
+
+    /// A place in the log, whatever it takes.
+    ///
+    /// # Errors
+    /// As [`Wal::try_reserve`] and [`Wal::follow`].
+    #[cfg(test)]
+    pub(crate) fn reserve(&self, payload_bytes: usize, signature: u64) -> Result<Reservation<'_>> {
+        loop {
+            match self.try_reserve(payload_bytes, signature)? {
+                Ok(place) => return Ok(place),
+                Err(full) => self.follow(full, payload_bytes)?,
+            }
         }
     }
 

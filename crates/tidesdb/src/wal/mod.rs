@@ -60,7 +60,7 @@ use self::state::{Condition, Fault};
 use crate::telemetry::latency::LatencyMeter;
 
 pub(crate) use self::active::NoSegmentAt;
-pub(crate) use self::commit::{ANY_KEY, Reservation, signature_of};
+pub(crate) use self::commit::{ANY_KEY, FullSegment, Reservation, signature_of};
 pub(crate) use self::left_out::LeftOut;
 pub(crate) use self::segments::Retained;
 

@@ -40,6 +40,48 @@ struct WriterStall<'a> {
     span: Option<EnteredSpan>,
 }
 
+/// What admission asks of a commit, and what it has taken from pacers on its way in. A commit that
+/// is not to wait may be tried again and again, which must not add up for those who wait: unless it
+/// is let in, all goes back.
+#[derive(Debug)]
+pub(crate) struct Admission<'a> {
+    /// It deletes only, and is let in while the disk has no space for others.
+    deletes: bool,
+    /// It is refused where it would have to wait.
+    no_wait: bool,
+    taken: Vec<(&'a Pacer, u64)>,
+}
+
+impl<'a> Admission<'a> {
+    #[inline]
+    pub(crate) const fn new(deletes: bool, no_wait: bool) -> Self {
+        Self { deletes, no_wait, taken: Vec::new() }
+    }
+
+    /// As [`Pacer::take`].
+    fn take(&mut self, pacer: &'a Pacer, bytes: u64) -> bool {
+        if self.no_wait {
+            self.taken.push((pacer, bytes));
+        }
+        pacer.take(bytes)
+    }
+
+    /// The commit is let in by all.
+    #[inline]
+    pub(crate) fn pass(mut self) {
+        self.taken.clear();
+    }
+}
+
+impl Drop for Admission<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        for (pacer, bytes) in &self.taken {
+            pacer.give_back(*bytes);
+        }
+    }
+}
+
 impl Core {
     /// A wait for flushes that begins now.
     pub(crate) fn stall_timer_with_flushes(&self) -> StallTimer {
@@ -47,39 +89,30 @@ impl Core {
         StallTimer::new(limit, self.flow.flushes.progress(), now)
     }
 
-    /// Returns once the family has room for another commit of `bytes` in `operations`. One that
-    /// `deletes` only is let in while the disk has no space for others. One that is `no_wait` is
-    /// refused where it would have to wait.
+    /// Returns once the family has room for another commit of `bytes` in `operations`.
     ///
     /// # Errors
     /// Why the flush that would make room fails, such as a full disk; `Stalled` when it
     /// gets nowhere, or there is to be no wait. The commit had no effect and may be repeated.
     #[inline]
-    pub(crate) fn admit(
-        &self,
-        family: &Arc<FamilyState>,
-        bytes: u64,
-        operations: u64,
-        deletes: bool,
-        no_wait: bool,
+    pub(crate) fn admit<'a>(
+        &'a self,
+        family: &'a Arc<FamilyState>,
+        (bytes, operations): (u64, u64),
+        admission: &mut Admission<'a>,
     ) -> Result<()> {
         let bytes = bytes + operations * ENTRY_OVERHEAD_BYTES;
+        let flow = &family.writes.flow;
         // ORDERING: acquire pairs with the release where the view is changed.
-        if family.writes.flow.held.load(Ordering::Acquire) && !family.writes.flow.pacer.take(bytes)
-        {
-            let passed = self.wait_for_family(family, no_wait);
-            if no_wait && passed.is_err() {
-                // It may be tried again and again, which must not add up for those who wait.
-                family.writes.flow.pacer.give_back(bytes);
-            }
-            passed?;
+        if flow.held.load(Ordering::Acquire) && !admission.take(&flow.pacer, bytes) {
+            self.wait_for_family(family, admission.no_wait)?;
         }
         if self.memory.budget.is_due(bytes) {
             self.review_memory();
         }
         // ORDERING: relaxed; a hint that the next review renews.
         if self.flow.held.load(Ordering::Relaxed) {
-            self.pass_hold(family, bytes, deletes, no_wait)?;
+            self.pass_hold(family, bytes, admission)?;
         }
         Ok(())
     }
@@ -127,24 +160,19 @@ impl Core {
 
     /// Passes what holds up the writers of all families.
     #[cold]
-    fn pass_hold(
-        &self,
+    fn pass_hold<'a>(
+        &'a self,
         family: &Arc<FamilyState>,
         bytes: u64,
-        deletes: bool,
-        no_wait: bool,
+        admission: &mut Admission<'a>,
     ) -> Result<()> {
-        if self.flow.disk.is_short() && !deletes {
+        if self.flow.disk.is_short() && !admission.deletes {
             self.check_disk()?;
         }
-        if self.flow.pacer.take(bytes) {
+        if admission.take(&self.flow.pacer, bytes) {
             return Ok(());
         }
-        let passed = self.wait_for_memory(family, no_wait);
-        if no_wait && passed.is_err() {
-            self.flow.pacer.give_back(bytes);
-        }
-        passed
+        self.wait_for_memory(family, admission.no_wait)
     }
 
     fn wait_for_memory(&self, family: &Arc<FamilyState>, no_wait: bool) -> Result<()> {
@@ -356,3 +384,6 @@ impl Drop for WriterStall<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,6 +15,7 @@ use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::wal::record::record_bytes;
 use tidesdb_files::wal::{BatchWriter, Operation};
 
+use super::admission::Admission;
 use super::apply::apply_operation;
 use super::batch::check_sizes;
 use super::place::Visible;
@@ -84,7 +85,9 @@ impl Core {
         check_sizes(key, value)?;
         self.check_writable(family)?;
         self.check_no_doubt(family)?;
-        self.admit(family, user_bytes, 1, operation.kind.is_tombstone(), false)?;
+        let mut admission = Admission::new(operation.kind.is_tombstone(), false);
+        self.admit(family, (user_bytes, 1), &mut admission)?;
+        admission.pass();
         self.ensure_log_begun()?;
         let mut log_bytes = 0;
         let visible = with_payload(|payload| {

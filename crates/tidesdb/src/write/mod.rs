@@ -33,3 +33,4 @@ mod prepared;
 pub use self::batch::WriteBatch;
 pub use self::options::WriteOptions;
 pub(crate) use self::place::Visible;
+pub(crate) use self::prepared::Prepared;

@@ -9,7 +9,7 @@ use tidesdb_sys::steps::step;
 
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::wal::Reservation;
+use crate::wal::{FullSegment, Reservation};
 
 /// A commit that others see, and that may not be on disk yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +25,8 @@ impl Core {
     /// [`crate::wal::signature_of`].
     ///
     /// # Errors
-    /// As [`crate::wal::Wal::reserve`]; [`Error::Io`] while a failed change of one of the families
-    /// is in doubt.
+    /// The failure that stopped the log; [`Error::Io`] when the next segment can't be created, or
+    /// while a failed change of one of the families is in doubt.
     // Always inlined, as what follows: a place is seven words, which would be copied.
     #[inline(always)]
     pub(super) fn take_place(
@@ -35,20 +35,49 @@ impl Core {
         families: &[Arc<FamilyState>],
         signature: u64,
     ) -> Result<Reservation<'_>> {
-        let reserved = self.storage.log.reserve(payload.len(), signature);
-        match reserved {
-            Ok(place) => {
+        loop {
+            match self.try_take_place(payload, families, signature)? {
+                Ok(place) => return Ok(place),
+                Err(full) => self.follow_segment(full, payload)?,
+            }
+        }
+    }
+
+    /// As [`Core::take_place`], where the segment of the log has room: otherwise
+    /// [`Core::follow_segment`] is called, and this again.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    pub(super) fn try_take_place(
+        &self,
+        payload: &[u8],
+        families: &[Arc<FamilyState>],
+        signature: u64,
+    ) -> Result<std::result::Result<Reservation<'_>, FullSegment>> {
+        match self.storage.log.try_reserve(payload.len(), signature) {
+            Ok(Ok(place)) => {
                 step("place taken");
                 if let Err(refused) = self.refuse_doubt(families) {
                     return Err(self.call_off(place, payload, refused));
                 }
-                Ok(place)
+                Ok(Ok(place))
             }
+            Ok(Err(full)) => Ok(Err(full)),
             Err(stopped) => {
                 self.repair_log_later();
                 Err(stopped)
             }
         }
+    }
+
+    /// Has another segment of the log follow a full one. It may create and sync files.
+    ///
+    /// # Errors
+    /// As [`Core::take_place`].
+    #[cold]
+    pub(super) fn follow_segment(&self, full: FullSegment, payload: &[u8]) -> Result<()> {
+        self.storage.log.follow(full, payload.len()).inspect_err(|_| self.repair_log_later())
     }
 
     /// Calls a commit off that has its place: leaves a void record. Returns why.

@@ -4,13 +4,14 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::record::record_bytes;
 use tidesdb_sys::steps::step;
 
+use super::admission::Admission;
 use super::apply::apply_batch;
 use super::batch_counts::count_by_family;
 use super::direct_values::DirectValues;
 use super::place::Visible;
 use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
-use crate::wal::Reservation;
+use crate::wal::{FullSegment, Reservation};
 
 /// A batch that is admitted and encoded. When it is dropped without a commit, its large values are
 /// taken back out of their value logs.
@@ -51,12 +52,13 @@ impl Core {
             // They take space without a segment of the log.
             self.review_disk(batch.direct.iter().map(|direct| direct.value.len() as u64).sum());
         }
+        let mut admission = Admission::new(!batch.has_puts, options.no_wait);
         for family in batch.families.iter() {
             self.check_writable(family)?;
             self.check_no_doubt(family)?;
-            let (bytes, operations) = (bytes / families, operations / families);
-            self.admit(family, bytes, operations, !batch.has_puts, options.no_wait)?;
+            self.admit(family, (bytes / families, operations / families), &mut admission)?;
         }
+        admission.pass();
         self.ensure_log_begun()?;
         step("batch accepted");
         Ok(())
@@ -101,9 +103,30 @@ impl<'a> Prepared<'a> {
         core.take_place(self.payload(), &batch.families, batch.signature)
     }
 
-    /// Calls the commit off in its place. Returns why.
+    /// As [`Prepared::take_place`], where the segment of the log has room: otherwise
+    /// [`Prepared::follow_segment`] is called, and this again.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub(crate) fn try_take_place(
+        &self,
+    ) -> Result<std::result::Result<Reservation<'a>, FullSegment>> {
+        let Self { core, batch, .. } = *self;
+        core.try_take_place(self.payload(), &batch.families, batch.signature)
+    }
+
+    /// Has another segment of the log follow a full one. It may create and sync files.
+    ///
+    /// # Errors
+    /// As [`Prepared::take_place`].
+    pub(crate) fn follow_segment(&self, full: FullSegment) -> Result<()> {
+        self.core.follow_segment(full, self.payload())
+    }
+
+    /// Calls the commit off in its place. It may take another one. Returns why.
     #[cold]
-    pub(crate) fn call_off(self, place: Reservation<'_>, refused: Error) -> Error {
+    pub(crate) fn call_off(&self, place: Reservation<'_>, refused: Error) -> Error {
         self.core.call_off(place, self.payload(), refused)
     }
 

@@ -22,7 +22,9 @@ mod builder;
 mod stored;
 
 pub(crate) use builder::BlockBuilder;
-pub(crate) use stored::{Place, TRAILER_BYTES, is_stored_as_it_is, open_stored, seal_stored};
+pub(crate) use stored::{
+    Place, TRAILER_BYTES, Unopened, is_stored_as_it_is, open_stored, seal_stored,
+};
 
 use std::cmp::Ordering;
 use tidesdb_base::codec::{Decoder, Malformed};

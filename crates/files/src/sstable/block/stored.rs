@@ -9,9 +9,11 @@
 //! file do not pass. Nothing is decompressed, and no length is believed, before it matched.
 
 use crate::sink::Sink;
+use tidesdb_base::Error;
 use tidesdb_base::checksum;
 use tidesdb_base::codec::Decoder;
 use tidesdb_base::compress::Compression;
+use tidesdb_sys::large_vec::NoMemory;
 
 /// Bytes after the stored bytes.
 pub(crate) const TRAILER_BYTES: usize = 13;
@@ -26,6 +28,9 @@ pub(crate) struct Place {
 
 /// Appends the sealed form of `raw`, compressed with `codec` where that pays, to `out`, whose end
 /// lies at `place`. `scratch` is overwritten. `raw` is shorter than 4 GiB.
+///
+/// # Errors
+/// [`NoMemory`]; `out` may have a part of it then.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::indexing_slicing,
@@ -37,58 +42,91 @@ pub(crate) fn seal_stored(
     place: Place,
     scratch: &mut Vec<u8>,
     out: &mut impl Sink,
-) {
+) -> Result<(), NoMemory> {
     let start = out.len();
     let codec = if codec.compress(raw, scratch) {
-        out.put(scratch);
+        out.put(scratch)?;
         codec
     } else {
-        out.put(raw);
+        out.put(raw)?;
         Compression::None
     };
-    out.put(&[codec as u8]);
-    out.put(&(raw.len() as u32).to_le_bytes());
+    out.put(&[codec as u8])?;
+    out.put(&(raw.len() as u32).to_le_bytes())?;
     let sum = checksum::placed(place.identity, place.offset, &out[start..]);
-    out.put(&sum.to_le_bytes());
+    out.put(&sum.to_le_bytes())
+}
+
+/// Why sealed bytes were not opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Unopened {
+    /// A text saying what is wrong with them.
+    Damaged(String),
+    NoMemory,
+}
+
+impl From<String> for Unopened {
+    fn from(text: String) -> Self {
+        Self::Damaged(text)
+    }
+}
+
+impl From<NoMemory> for Unopened {
+    fn from(_: NoMemory) -> Self {
+        Self::NoMemory
+    }
+}
+
+impl Unopened {
+    /// The error of a call, which is `damaged` with the text for damaged bytes.
+    pub(crate) fn or(self, damaged: impl FnOnce(String) -> Error) -> Error {
+        match self {
+            Self::Damaged(text) => damaged(text),
+            Self::NoMemory => NoMemory.into(),
+        }
+    }
 }
 
 /// Checks the sealed bytes that lie at `place` and replaces `raw`, whatever is in it, by their raw
 /// form.
 ///
 /// # Errors
-/// A text saying what is wrong.
-pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Result<(), String> {
+/// [`Unopened`].
+pub(crate) fn open_stored(sealed: &[u8], place: Place, raw: &mut Vec<u8>) -> Result<(), Unopened> {
     let covered = check_sum(sealed, place)?;
     let Some((stored, trailer)) =
         covered.split_at_checked(covered.len().wrapping_sub(TRAILER_BYTES - CHECKSUM_BYTES))
     else {
-        return Err(shorter_than_trailer(sealed));
+        return Err(shorter_than_trailer(sealed).into());
     };
     let mut trailer = Decoder::new(trailer);
     let (Ok(codec), Ok(raw_len)) = (trailer.u8(), trailer.u32()) else {
-        return Err(shorter_than_trailer(sealed));
+        return Err(shorter_than_trailer(sealed).into());
     };
     let Some(codec) = Compression::from_u8(codec) else {
-        return Err(format!("block has codec {codec}, expected a known one"));
+        return Err(format!("block has codec {codec}, expected a known one").into());
     };
     let raw_len = raw_len as usize;
     if raw_len > longest_raw(codec, stored.len()) {
         return Err(format!(
             "block has a length of {raw_len} raw bytes, expected at most what {} stored ones can be",
             stored.len()
-        ));
+        )
+        .into());
     }
     if codec == Compression::None {
         raw.clear();
-        raw.extend_from_slice(stored);
-        return if raw_len == stored.len() { Ok(()) } else { Err(wrong_length(raw_len)) };
+        raw.put(stored)?;
+        let is_right = raw_len == stored.len();
+        return if is_right { Ok(()) } else { Err(wrong_length(raw_len).into()) };
     }
     if raw.capacity() < raw_len {
         // Growing would copy what is overwritten anyway.
-        *raw = vec![0; raw_len];
+        *raw = Vec::new();
+        raw.try_reserve_exact(raw_len).map_err(|_| NoMemory)?;
     }
     raw.resize(raw_len, 0);
-    codec.decompress(stored, raw).map_err(|_| wrong_length(raw_len))
+    codec.decompress(stored, raw).map_err(|_| wrong_length(raw_len).into())
 }
 
 /// Checks sealed bytes that lie at `place`, and whether they are stored raw: then they begin with

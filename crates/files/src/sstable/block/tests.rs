@@ -128,7 +128,7 @@ mod stored {
         for codec in Compression::ALL {
             let raw: Vec<u8> = (0..400u32).map(|n| (n / 9) as u8).collect();
             let (mut scratch, mut sealed) = (Vec::new(), b"before".to_vec());
-            seal_stored(&raw, codec, HERE, &mut scratch, &mut sealed);
+            seal_stored(&raw, codec, HERE, &mut scratch, &mut sealed).unwrap();
             let mut sealed = sealed.split_off(6);
             let mut back = vec![9; 1000];
             open_stored(&sealed, HERE, &mut back).unwrap();

@@ -12,9 +12,10 @@
 
 use super::super::{BlockHandle, common_prefix_len};
 use super::heads::{Heads, Place};
+use crate::decode_error::DecodeError;
 use crate::sink::Sink;
 use tidesdb_base::codec::{Decoder, Malformed, key_head, put_bytes, put_u32, put_varint};
-use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
 /// Collects the separators while a table is written.
 #[derive(Debug, Default)]
@@ -26,10 +27,13 @@ pub(crate) struct IndexBuilder {
 
 impl IndexBuilder {
     /// Adds the next block.
-    pub(crate) fn push(&mut self, separator: &[u8], len: u32) {
-        self.keys.extend_from_slice(separator);
-        self.ends.push(self.keys.len());
-        self.lens.push(len);
+    ///
+    /// # Errors
+    /// [`NoMemory`]; what was added is of no use then.
+    pub(crate) fn push(&mut self, separator: &[u8], len: u32) -> Result<(), NoMemory> {
+        self.keys.extend_from_slice(separator)?;
+        self.ends.push(self.keys.len())?;
+        self.lens.push(len)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -62,10 +66,10 @@ impl IndexBuilder {
     /// The index of these blocks.
     ///
     /// # Errors
-    /// [`Malformed`] when there are more bytes of separators than an index can hold.
-    pub(crate) fn into_index(self) -> Result<FlatIndex, Malformed> {
-        let mut encoded = LargeVec::with_capacity(self.encoded_bound());
-        self.encode(&mut encoded);
+    /// `Malformed` when there are more bytes of separators than an index can hold, or `NoMemory`.
+    pub(crate) fn into_index(self) -> Result<FlatIndex, DecodeError> {
+        let mut encoded = LargeVec::with_capacity(self.encoded_bound())?;
+        self.encode(&mut encoded)?;
         FlatIndex::decode(&encoded)
     }
 
@@ -74,7 +78,7 @@ impl IndexBuilder {
         clippy::indexing_slicing,
         reason = "writes what it holds, one end for each key"
     )]
-    pub(crate) fn encode(&self, out: &mut impl Sink) {
+    pub(crate) fn encode(&self, out: &mut impl Sink) -> Result<(), NoMemory> {
         let key = |at: usize| {
             let start = if at == 0 { 0 } else { self.ends[at - 1] };
             &self.keys[start..self.ends[at]]
@@ -90,10 +94,10 @@ impl IndexBuilder {
         for (at, &len) in self.lens.iter().enumerate() {
             put_bytes(&mut some, &key(at)[prefix_len..]);
             put_varint(&mut some, u64::from(len));
-            out.put(&some);
+            out.put(&some)?;
             some.clear();
         }
-        out.put(&some);
+        out.put(&some)
     }
 }
 
@@ -108,31 +112,31 @@ pub(crate) struct FlatIndex {
 }
 
 impl FlatIndex {
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut decoder = Decoder::new(bytes);
         let count = decoder.u32()? as usize;
         // Each block takes at least two bytes here: a count beyond that is not believed.
         if count > bytes.len() / 2 {
-            return Err(Malformed);
+            return Err(DecodeError::Malformed);
         }
         let mut index = Self {
             prefix: decoder.bytes()?.to_vec(),
             heads: Heads::default(),
-            keys: LargeVec::with_capacity(decoder.remaining().len().saturating_sub(count * 2)),
-            key_ends: LargeVec::with_capacity(count),
+            keys: LargeVec::with_capacity(decoder.remaining().len().saturating_sub(count * 2))?,
+            key_ends: LargeVec::with_capacity(count)?,
         };
-        let mut places = LargeVec::with_capacity(count);
+        let mut places = LargeVec::with_capacity(count)?;
         let mut block_end = 0u64;
         for _ in 0..count {
             let suffix = decoder.bytes()?;
             let len = u32::try_from(decoder.varint()?).map_err(|_| Malformed)?;
             block_end += u64::from(len);
-            places.push(Place { head: key_head(suffix), end: block_end });
-            index.keys.extend_from_slice(suffix);
-            index.key_ends.push(u32::try_from(index.keys.len()).map_err(|_| Malformed)?);
+            places.push(Place { head: key_head(suffix), end: block_end })?;
+            index.keys.extend_from_slice(suffix)?;
+            index.key_ends.push(u32::try_from(index.keys.len()).map_err(|_| Malformed)?)?;
         }
         index.heads = Heads::of(places);
-        if decoder.is_empty() { Ok(index) } else { Err(Malformed) }
+        if decoder.is_empty() { Ok(index) } else { Err(DecodeError::Malformed) }
     }
 
     /// Number of blocks.

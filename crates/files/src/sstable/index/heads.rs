@@ -95,8 +95,8 @@ mod tests {
     use super::*;
 
     fn heads(heads: &[u64]) -> Heads {
-        let mut places = LargeVec::with_capacity(heads.len());
-        heads.iter().for_each(|&head| places.push(Place { head, end: 0 }));
+        let mut places = LargeVec::with_capacity(heads.len()).unwrap();
+        heads.iter().for_each(|&head| places.push(Place { head, end: 0 }).unwrap());
         Heads::of(places)
     }
 

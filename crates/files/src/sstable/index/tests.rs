@@ -35,10 +35,10 @@ proptest! {
         separators.sort();
         let mut builder = IndexBuilder::default();
         for (at, separator) in separators.iter().enumerate() {
-            builder.push(separator, at as u32 + 100);
+            builder.push(separator, at as u32 + 100).unwrap();
         }
         let mut bytes = Vec::new();
-        builder.encode(&mut bytes);
+        builder.encode(&mut bytes).unwrap();
         prop_assert!(bytes.len() <= builder.encoded_bound() + 10);
         let index = FlatIndex::decode(&bytes).unwrap();
         prop_assert_eq!(index.len(), separators.len());
@@ -112,7 +112,7 @@ fn what_cut_separators_save_and_cost() {
         let mut separator = Vec::new();
         for at in (per_block..keys.len()).step_by(per_block) {
             shortest_separator(&keys[at - 1], &keys[at], &mut separator);
-            builder.push(&separator, 4096);
+            builder.push(&separator, 4096).unwrap();
         }
         let index = builder.into_index().unwrap();
         let shared = common_prefix_len(&index.separator(0), &index.separator(index.len() - 1));

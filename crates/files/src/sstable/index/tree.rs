@@ -22,9 +22,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::decode_error::DecodeError;
 use crate::sink::Sink;
 use tidesdb_base::SequenceNumber;
 use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_u64, put_varint};
+use tidesdb_sys::large_vec::NoMemory;
 
 use super::super::BlockHandle;
 use super::super::block::Block;
@@ -55,9 +57,19 @@ pub(crate) struct RootBuilder {
 
 impl RootBuilder {
     /// Adds a node: the separator of its last leaf, its stored length, and what it covers.
-    pub(crate) fn push(&mut self, separator: &[u8], len: u32, leaves: usize, leaf_bytes: u64) {
-        self.nodes.push(separator, len);
+    ///
+    /// # Errors
+    /// [`NoMemory`]; what was added is of no use then.
+    pub(crate) fn push(
+        &mut self,
+        separator: &[u8],
+        len: u32,
+        leaves: usize,
+        leaf_bytes: u64,
+    ) -> Result<(), NoMemory> {
+        self.nodes.push(separator, len)?;
         self.spans.push((leaves, leaf_bytes));
+        Ok(())
     }
 
     /// Number of nodes.
@@ -71,7 +83,7 @@ impl RootBuilder {
     }
 
     /// The root of nodes that lie from `nodes_at` on, without a form in the file.
-    pub(crate) fn into_tree(self, nodes_at: u64) -> Result<TreeIndex, Malformed> {
+    pub(crate) fn into_tree(self, nodes_at: u64) -> Result<TreeIndex, DecodeError> {
         let mut starts = Vec::with_capacity(self.spans.len() + 1);
         let (mut leaf, mut offset) = (0, 0);
         for (leaves, bytes) in self.spans {
@@ -83,9 +95,12 @@ impl RootBuilder {
     }
 
     /// Appends the root section of a table whose first node lies at `nodes_at`.
-    pub(crate) fn encode(&self, nodes_at: u64, out: &mut impl Sink) {
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub(crate) fn encode(&self, nodes_at: u64, out: &mut impl Sink) -> Result<(), NoMemory> {
         let mut nodes = Vec::with_capacity(self.nodes.encoded_bound());
-        self.nodes.encode(&mut nodes);
+        self.nodes.encode(&mut nodes)?;
         let mut some = Vec::new();
         put_u64(&mut some, nodes_at);
         put_bytes(&mut some, &nodes);
@@ -93,7 +108,7 @@ impl RootBuilder {
             put_varint(&mut some, leaves as u64);
             put_varint(&mut some, bytes);
         }
-        out.put(&some);
+        out.put(&some)
     }
 }
 
@@ -124,7 +139,7 @@ impl TreeIndex {
         Self { nodes_at, root, starts, held, whole, whole_is_begun: AtomicBool::new(false) }
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut decoder = Decoder::new(bytes);
         let nodes_at = decoder.u64()?;
         let root = FlatIndex::decode(decoder.bytes()?)?;
@@ -135,7 +150,7 @@ impl TreeIndex {
             let (leaves, bytes) = (decoder.varint()?, decoder.varint()?);
             // A leaf takes more than a byte: so a table's blocks are never more than its bytes.
             if leaves == 0 || leaves > bytes {
-                return Err(Malformed);
+                return Err(DecodeError::Malformed);
             }
             let leaves = usize::try_from(leaves).map_err(|_| Malformed)?;
             leaf = leaf.checked_add(leaves).ok_or(Malformed)?;
@@ -143,7 +158,7 @@ impl TreeIndex {
         }
         starts.push(Start { leaf, offset, held: OnceLock::new() });
         if !decoder.is_empty() || offset != nodes_at {
-            return Err(Malformed);
+            return Err(DecodeError::Malformed);
         }
         Ok(Self::new(nodes_at, root, starts))
     }

@@ -6,6 +6,7 @@
 //! well, in large pieces, and makes a flat index of all: about what a table without index nodes
 //! holds from its opening on.
 
+use tidesdb_base::codec::Malformed;
 use tidesdb_base::{Error, Result};
 use tidesdb_sys::large_vec::LargeVec;
 
@@ -13,6 +14,7 @@ use super::super::Table;
 use super::super::block::Block;
 use super::flat::{FlatIndex, IndexBuilder};
 use super::tree::TreeIndex;
+use crate::decode_error::DecodeError;
 
 /// Bytes of nodes that are read together.
 const PIECE_BYTES: u64 = 256 << 10;
@@ -20,7 +22,8 @@ const PIECE_BYTES: u64 = 256 << 10;
 /// Reads all nodes.
 ///
 /// # Errors
-/// [`Error::Corruption`] or [`Error::Io`] when a node can't be read or is malformed.
+/// [`Error::Corruption`] or [`Error::Io`] when a node can't be read or is malformed, and
+/// [`Error::OutOfMemory`].
 pub(crate) fn read(table: &Table, index: &TreeIndex) -> Result<FlatIndex> {
     let malformed = || {
         Error::corruption(table.path(), index.leaf_bytes(), "the nodes of the index are malformed")
@@ -40,23 +43,30 @@ pub(crate) fn read(table: &Table, index: &TreeIndex) -> Result<FlatIndex> {
         let at = usize::try_from(handle.offset - piece.start).map_err(|_| malformed())?;
         let stored = buffer.get(at..at + handle.len as usize).unwrap_or_default();
         let block = table.decode_block(handle, stored, raw)?;
-        add(index, node, &block, &mut leaves).ok_or_else(malformed)?;
+        add(index, node, &block, &mut leaves).map_err(|error| error.or(malformed))?;
         raw = block.into_raw();
     }
-    leaves.into_index().ok().filter(|whole| whole.len() == index.leaves()).ok_or_else(malformed)
+    let whole = leaves.into_index().map_err(|error| error.or(malformed))?;
+    if whole.len() == index.leaves() { Ok(whole) } else { Err(malformed()) }
 }
 
-/// Adds the entries of a node; `None` when it contradicts itself or the root.
-fn add(index: &TreeIndex, node: usize, block: &Block, leaves: &mut IndexBuilder) -> Option<()> {
+/// Adds the entries of a node; `Malformed` when it contradicts itself or the root.
+fn add(
+    index: &TreeIndex,
+    node: usize,
+    block: &Block,
+    leaves: &mut IndexBuilder,
+) -> Result<(), DecodeError> {
     let mut end = index.first_offset(node);
     for position in 0..block.len() {
-        let handle = index.leaf_handle(node, block, position)?;
+        let handle = index.leaf_handle(node, block, position).ok_or(Malformed)?;
         // Leaves lie back to back, which is all that a flat index knows of them.
         if handle.offset != end {
-            return None;
+            return Err(DecodeError::Malformed);
         }
         end += u64::from(handle.len);
-        leaves.push(&block.key(position)?, handle.len);
+        leaves.push(&block.key(position).ok_or(Malformed)?, handle.len)?;
     }
-    (block.len() == index.leaves_of(node) && end == index.first_offset(node + 1)).then_some(())
+    let is_whole = block.len() == index.leaves_of(node) && end == index.first_offset(node + 1);
+    if is_whole { Ok(()) } else { Err(DecodeError::Malformed) }
 }

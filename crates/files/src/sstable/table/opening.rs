@@ -20,7 +20,8 @@ impl Table {
     /// Opens the table in `file`, called `path` in errors, that was written as `identity`.
     ///
     /// # Errors
-    /// [`Error::Corruption`] when anything but the data blocks is damaged, or [`Error::Io`].
+    /// [`Error::Corruption`] when anything but the data blocks is damaged, [`Error::Io`], or
+    /// [`Error::OutOfMemory`].
     pub fn open(file: Arc<dyn File>, path: &Path, identity: u64) -> Result<Self> {
         Self::open_within(file, path, identity, |_| true)
     }
@@ -62,7 +63,7 @@ impl Table {
             }
             (_, false) => FlatIndex::decode(&bytes).map(Index::Flat),
         };
-        let index = index.map_err(|_| damaged(footer.index, "an index"))?;
+        let index = index.map_err(|error| error.or(|| damaged(footer.index, "an index")))?;
         let blocks_end = match (&parts, footer.has_tree_index) {
             (Some(_), false) => Some(index.data_bytes()),
             _ => index.blocks_end(),
@@ -82,7 +83,7 @@ impl Table {
                         && parts.cut_filter(identity, footer.filter, &bytes)
                 });
                 let all = if in_parts { Ok(Filters::default()) } else { Filters::decode(&bytes) };
-                all.map_err(|_| damaged(footer.filter, "a filter"))?
+                all.map_err(|error| error.or(|| damaged(footer.filter, "a filter")))?
             }
         };
         let properties = TableSummary::decode(&section(footer.properties)?)
@@ -140,7 +141,7 @@ fn read_section(
             format!("section has {} bytes, expected what fits into memory", section.len),
         )
     })?;
-    let mut stored = LargeVec::filled(len, 0);
+    let mut stored = LargeVec::filled(len, 0)?;
     read_exact(file, path, &mut stored, section.offset)?;
     let place = Place { identity, offset: section.offset };
     let damaged = |text| Error::corruption(path, section.offset, text);
@@ -149,7 +150,7 @@ fn read_section(
         return Ok(SectionBytes::Stored(stored));
     }
     let mut raw = Vec::new();
-    open_stored(&stored, place, &mut raw).map_err(damaged)?;
+    open_stored(&stored, place, &mut raw).map_err(|error| error.or(damaged))?;
     Ok(SectionBytes::Decoded(raw))
 }
 

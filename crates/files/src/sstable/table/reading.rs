@@ -6,14 +6,14 @@ use super::Table;
 use std::io;
 use std::path::Path;
 use tidesdb_base::{Error, Result};
-use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 use tidesdb_sys::vfs::File;
 
 impl Table {
     /// Reads, checks and decodes one data block; `scratch` holds the stored bytes meanwhile.
     ///
     /// # Errors
-    /// [`Error::Corruption`] or [`Error::Io`].
+    /// [`Error::Corruption`], [`Error::Io`] or [`Error::OutOfMemory`].
     pub fn read_block(&self, handle: BlockHandle, scratch: &mut Vec<u8>) -> Result<Block> {
         self.read_block_into(handle, scratch, Vec::new())
     }
@@ -47,6 +47,7 @@ impl Table {
     ) -> Result<&'a [u8]> {
         // A longer buffer is kept as it is: growing it again would mean clearing it again.
         if scratch.len() < len {
+            scratch.try_reserve(len - scratch.len()).map_err(|_| NoMemory)?;
             scratch.resize(len, 0);
         }
         let buffer = scratch.get_mut(..len).unwrap_or_default();
@@ -63,7 +64,7 @@ impl Table {
     ) -> Result<()> {
         // A longer buffer is kept as it is: growing it again would mean clearing it again.
         if buffer.len() < len {
-            buffer.resize(len, 0);
+            buffer.resize(len, 0)?;
         }
         let buffer = buffer.get_mut(..len).unwrap_or_default();
         read_exact(self.file.as_ref(), &self.path, buffer, offset)
@@ -91,7 +92,7 @@ impl Table {
     ) -> Result<Block> {
         let place = Place { identity: self.identity, offset: handle.offset };
         open_stored(stored, place, &mut raw)
-            .map_err(|text| Error::corruption(&self.path, handle.offset, text))?;
+            .map_err(|error| error.or(|text| Error::corruption(&self.path, handle.offset, text)))?;
         Block::from_raw(raw).map_err(|_| self.malformed(handle))
     }
 

@@ -29,13 +29,13 @@ fn forged(change: impl Fn(usize, &mut Vec<u8>, &mut usize)) -> Arc<MemoryFile> {
         let (mut separator, mut leaves) = (index.separator(node), index.leaves_of(node));
         change(node, &mut separator, &mut leaves);
         let leaf_bytes = index.first_offset(node + 1) - index.first_offset(node);
-        root.push(&separator, index.node_handle(node).unwrap().len, leaves, leaf_bytes);
+        root.push(&separator, index.node_handle(node).unwrap().len, leaves, leaf_bytes).unwrap();
     }
     let (mut raw, mut sealed) = (Vec::new(), Vec::new());
-    root.encode(index.leaf_bytes(), &mut raw);
+    root.encode(index.leaf_bytes(), &mut raw).unwrap();
     let section = footer.index;
     let place = Place { identity: IDENTITY, offset: section.offset };
-    seal_stored(&raw, Compression::None, place, &mut Vec::new(), &mut sealed);
+    seal_stored(&raw, Compression::None, place, &mut Vec::new(), &mut sealed).unwrap();
     assert_eq!(sealed.len() as u64, section.len);
     let at = section.offset as usize;
     file.change(|bytes| bytes[at..at + sealed.len()].copy_from_slice(&sealed));
@@ -88,9 +88,9 @@ fn a_separator_of_the_root_that_is_not_the_nodes_is_found_by_a_check() {
 fn a_root_with_more_leaves_than_bytes_is_malformed() {
     for leaves in [101, usize::MAX / 2, usize::MAX] {
         let mut root = RootBuilder::default();
-        root.push(b"key", 50, leaves, 100);
+        root.push(b"key", 50, leaves, 100).unwrap();
         let mut bytes = Vec::new();
-        root.encode(100, &mut bytes);
+        root.encode(100, &mut bytes).unwrap();
         assert!(TreeIndex::decode(&bytes).is_err(), "{leaves} leaves in 100 bytes");
     }
 }

@@ -142,7 +142,7 @@ fn a_node_with_a_gap_between_its_leaves_is_not_held() {
         raw[at..at + value.len()].copy_from_slice(&forged);
         let place = Place { identity: IDENTITY, offset: place.offset };
         let mut sealed = Vec::new();
-        seal_stored(&raw, Compression::None, place, &mut Vec::new(), &mut sealed);
+        seal_stored(&raw, Compression::None, place, &mut Vec::new(), &mut sealed).unwrap();
         bytes[from..to].copy_from_slice(&sealed);
     });
     let (key, _) = model.keys().next().unwrap();

@@ -3,9 +3,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use tidesdb_base::error::Result;
 use tidesdb_files::sstable::{Block, Found};
 
-use super::super::PinnedValue;
+use super::super::{PinnedValue, copied};
 use crate::cache::HeldBlock;
 use crate::family::FamilyState;
 use crate::memory::{Holder, Lent, MemoryBudget};
@@ -20,10 +21,21 @@ pub(crate) trait Collect {
     fn hold(&self, block: HeldBlock) -> Self::Held;
 
     /// A value in a memtable; `pin` makes it keep the memtable.
-    fn in_memory(&mut self, at: usize, value: &[u8], pin: impl FnOnce() -> Option<MemtableVersion>);
+    ///
+    /// # Errors
+    /// [`tidesdb_base::Error::OutOfMemory`].
+    fn in_memory(
+        &mut self,
+        at: usize,
+        value: &[u8],
+        pin: impl FnOnce() -> Option<MemtableVersion>,
+    ) -> Result<()>;
 
     /// A value in a block.
-    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &Self::Held);
+    ///
+    /// # Errors
+    /// [`tidesdb_base::Error::OutOfMemory`].
+    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &Self::Held) -> Result<()>;
 
     /// A value in memory of its own, as one that was read from a value log.
     fn fetched(&mut self, at: usize, value: Vec<u8>);
@@ -40,12 +52,19 @@ impl Collect for Vec<Option<Vec<u8>>> {
         block
     }
 
-    fn in_memory(&mut self, at: usize, value: &[u8], _: impl FnOnce() -> Option<MemtableVersion>) {
-        self.fetched(at, value.to_vec());
+    fn in_memory(
+        &mut self,
+        at: usize,
+        value: &[u8],
+        _: impl FnOnce() -> Option<MemtableVersion>,
+    ) -> Result<()> {
+        self.fetched(at, copied(value)?);
+        Ok(())
     }
 
-    fn in_block(&mut self, at: usize, found: Found<&Block>, _: &HeldBlock) {
-        self.fetched(at, found.value().to_vec());
+    fn in_block(&mut self, at: usize, found: Found<&Block>, _: &HeldBlock) -> Result<()> {
+        self.fetched(at, copied(found.value())?);
+        Ok(())
     }
 
     fn fetched(&mut self, at: usize, value: Vec<u8>) {
@@ -95,15 +114,22 @@ impl Collect for Pins<'_> {
         SharedBlock(Arc::new((block, lent)))
     }
 
-    fn in_memory(&mut self, at: usize, _: &[u8], pin: impl FnOnce() -> Option<MemtableVersion>) {
+    fn in_memory(
+        &mut self,
+        at: usize,
+        _: &[u8],
+        pin: impl FnOnce() -> Option<MemtableVersion>,
+    ) -> Result<()> {
         if let Some(version) = pin() {
             self.put(at, PinnedValue::in_memory(self.family, version));
         }
+        Ok(())
     }
 
-    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &SharedBlock) {
+    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &SharedBlock) -> Result<()> {
         let found = found.map(|_| block.clone());
         self.put(at, PinnedValue::in_shared_block(self.family, found));
+        Ok(())
     }
 
     fn fetched(&mut self, at: usize, value: Vec<u8>) {

@@ -197,7 +197,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
                 let found =
                     match table.lookup_in((handle, &block), key, self.read_point.sequence)? {
                         FoundInBlock::Here(found) => {
-                            self.settle_in_table(search.asked, found, &block);
+                            self.settle_in_table(search.asked, found, &block)?;
                             true
                         }
                         FoundInBlock::Absent => false,
@@ -210,7 +210,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
                                 let hold = |block| &**held.get_or_init(|| self.collect.hold(block));
                                 let found = found.map(hold);
                                 if let Some(block) = held.get() {
-                                    self.settle_in_table(search.asked, found, block);
+                                    self.settle_in_table(search.asked, found, block)?;
                                 }
                             }
                             is_there
@@ -227,13 +227,19 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
         Ok(left)
     }
 
-    fn settle_in_table(&mut self, asked: Asked<'k>, found: Found<&Block>, block: &C::Held) {
+    fn settle_in_table(
+        &mut self,
+        asked: Asked<'k>,
+        found: Found<&Block>,
+        block: &C::Held,
+    ) -> Result<()> {
         let (meta, deleted) = (found.meta(), &self.view.version.range_tombstones);
         if !deleted.hides(asked.key, meta.seq, self.read_point.sequence)
             && self.has_value(asked, (meta.kind, meta.expires_at, found.value()))
         {
-            self.collect.in_block(asked.at, found, block);
+            self.collect.in_block(asked.at, found, block)?;
         }
+        Ok(())
     }
 }
 

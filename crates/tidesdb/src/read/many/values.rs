@@ -5,6 +5,7 @@ use tidesdb_base::error::Result;
 use tidesdb_files::vlog::ValuePointer;
 
 use super::{Asked, Collect, KEYS_AT_ONCE, Many};
+use crate::read::copied;
 use crate::read::get::Get;
 use crate::version::{Version, resolve};
 
@@ -24,8 +25,8 @@ impl<C: Collect> Many<'_, '_, C> {
     fn fetch(&mut self, pointer: &Pointer<'_>) -> Result<()> {
         let found = (ValueKind::ValuePointer, pointer.expires_at, pointer.encoded.as_slice());
         let get = Get::new(self.core, self.family, pointer.asked.key, Some(self.read_point));
-        if let Some(value) = get.value_of(&self.view.version, found, <[u8]>::to_vec)? {
-            self.collect.fetched(pointer.asked.at, value);
+        if let Some(value) = get.value_of(&self.view.version, found, copied)? {
+            self.collect.fetched(pointer.asked.at, value?);
         }
         Ok(())
     }

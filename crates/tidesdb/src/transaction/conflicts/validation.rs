@@ -42,6 +42,8 @@ pub(in crate::transaction) struct Validation<'t> {
     /// The second look would have taken too long, and the place was given back.
     too_much: bool,
     tries: u32,
+    /// How often it has looked again at what came in during a look.
+    catch_ups: u32,
 }
 
 impl<'t> Validation<'t> {
@@ -68,22 +70,24 @@ impl<'t> Validation<'t> {
             in_place: false,
             too_much: false,
             tries: 0,
+            catch_ups: 0,
         }
     }
 
-    /// Looks at what came in during a long look, as long as that is much.
-    pub(in crate::transaction) fn catch_up(&mut self) -> Result<()> {
-        for _ in 0..MOST_TRIES {
-            if !self.read_conflicts.is_wide {
-                break;
-            }
+    /// Looks without a place in the log, and again at what came in during a long look, as long as
+    /// that is much: a few times in all, however often the commit takes a place.
+    pub(in crate::transaction) fn look_first(&mut self) -> Result<()> {
+        self.look_outside()?;
+        while self.read_conflicts.is_wide && self.catch_ups < MOST_TRIES {
             let published = self.core.storage.log.published();
             let since = self.read_conflicts.through.max(self.snapshot.sequence);
             if published.saturating_sub(since) <= MOST_WAITED_FOR_BYTES / 4 {
                 break;
             }
+            self.catch_ups += 1;
             self.look_outside()?;
         }
+        step("looked");
         Ok(())
     }
 
@@ -93,7 +97,7 @@ impl<'t> Validation<'t> {
     /// drop a change that the look has still to meet, because a newer one hides it. The second look
     /// would meet that one, unless a scan in between has found the key dead and remembers its
     /// range. And at serializable the age of the oldest change decides (I-289).
-    pub(in crate::transaction) fn look_outside(&mut self) -> Result<()> {
+    fn look_outside(&mut self) -> Result<()> {
         if !self.level.tracks_reads() {
             return self.look(self.core.storage.log.published());
         }
@@ -111,6 +115,11 @@ impl<'t> Validation<'t> {
         }
     }
 
+    /// Gives the lock of the dependencies back.
+    pub(in crate::transaction) fn unlock_dependencies(&mut self) {
+        self.dependencies = None;
+    }
+
     /// The last look, of a commit that has this place in the log: what ends at or before `start`
     /// precedes the commit, everything else follows it. `end` is its sequence number.
     pub(in crate::transaction) fn look_in_place(
@@ -122,15 +131,27 @@ impl<'t> Validation<'t> {
             self.wait_for_conflicting(start);
         }
         self.in_place = true;
-        self.look(start)?;
-        self.judge(Some(end))
+        let judged = self.look(start).and_then(|()| self.judge(Some(end)));
+        if judged.is_err() {
+            // What follows a refused commit may take long.
+            self.unlock_dependencies();
+        }
+        judged
     }
 
-    /// Whether the commit failed only because its second look would have taken too long.
-    pub(in crate::transaction) fn begin_again(&mut self) -> bool {
+    /// Whether a commit that was called off is to take another place, because its last look would
+    /// have taken too long. It has looked again, without a place, then.
+    ///
+    /// # Errors
+    /// What that look has found.
+    pub(in crate::transaction) fn looks_again(&mut self) -> Result<bool> {
         self.tries += 1;
         self.in_place = false;
-        std::mem::take(&mut self.too_much)
+        if !std::mem::take(&mut self.too_much) {
+            return Ok(false);
+        }
+        self.look_first()?;
+        Ok(true)
     }
 
     /// The commit of a transaction that wrote nothing.

@@ -1,0 +1,100 @@
+//! What others wait for while a serializable commit is under way, and how often it is done.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use tidesdb_base::limits::DIRECT_VALUE_BYTES;
+use tidesdb_sim::{FaultVfs, Op};
+
+use super::*;
+
+const KEYS: u64 = 3_000;
+
+/// What takes long on a busy disk.
+const FILE_WORK: [Op; 8] = [
+    Op::Create,
+    Op::Rename,
+    Op::Remove,
+    Op::Sync,
+    Op::SyncDir,
+    Op::SegmentCreate,
+    Op::SegmentReuse,
+    Op::SegmentSync,
+];
+
+fn open_with(faults: &Arc<FaultVfs>) -> (Db, [Family; 3]) {
+    let components = Components { vfs: Arc::clone(faults) as _, ..Components::simulated() };
+    let db = Db::open_with("/db", options(SyncMode::None), components).unwrap();
+    // What was read stays in the memtable, where a look goes through it.
+    let families = FAMILIES.map(|name| db.open_family(name, FamilyOptions::default()).unwrap());
+    (db, families)
+}
+
+/// Segments were created and synced with the lock of the dependencies held.
+#[test]
+fn no_serializable_transaction_waits_for_files_of_the_log() {
+    let faults = FaultVfs::new(SimVfs::new(1) as _);
+    let (db, [a, b, _]) = open_with(&faults);
+    let (calls, held) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (called, with_lock, inside) = (Arc::clone(&calls), Arc::clone(&held), db.clone());
+    faults.before_calls(Some(Arc::new(move |op, _| {
+        if FILE_WORK.contains(&op) {
+            called.fetch_add(1, Ordering::Relaxed);
+            let is_held = inside.core().isolation.dependencies.try_lock().is_err();
+            with_lock.fetch_add(u64::from(is_held), Ordering::Relaxed);
+        }
+    })));
+    for n in 0..200_u64 {
+        let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
+        transaction.get(&a, n.to_be_bytes()).unwrap();
+        transaction.put(&b, n.to_be_bytes(), [7; 5000]).unwrap();
+        transaction.commit().unwrap();
+    }
+    faults.before_calls(None);
+    assert!(calls.load(Ordering::Relaxed) > 10, "no segment was begun");
+    assert_eq!(held.load(Ordering::Relaxed), 0, "others waited for the disk");
+}
+
+/// A commit that was outrun looked five times at each of five places at all that it had read, and
+/// wrote its large values anew for each.
+#[test]
+fn a_commit_that_is_outrun_looks_a_few_times_and_writes_its_values_once() {
+    let faults = FaultVfs::new(SimVfs::new(1) as _);
+    let (db, [a, b, c]) = open_with(&faults);
+    let mut batch = WriteBatch::new();
+    (0..KEYS).for_each(|n| batch.put(&a, &n.to_be_bytes(), b"old").unwrap());
+    db.write(&batch).unwrap();
+    let oldest = db.begin(IsolationLevel::Serializable).unwrap();
+    c.put(b"unrelated", b"").unwrap();
+    let mut long = db.begin(IsolationLevel::Serializable).unwrap();
+    (0..KEYS).for_each(|n| assert!(long.contains(&a, n.to_be_bytes()).unwrap()));
+    long.put(&b, b"large", vec![7; DIRECT_VALUE_BYTES]).unwrap();
+    c.put(b"unrelated", b"").unwrap();
+    let views = Rc::new(Cell::new(0));
+    let (counted, other, filled) = (Rc::clone(&views), db.clone(), c.clone());
+    steps::put(&steps::BEFORE_A_VIEW, move || {
+        // Not in the place of the commit, which this thread would wait for.
+        let log = &other.core().storage.log;
+        if log.reserved() == log.published() {
+            counted.set(counted.get() + 1);
+            (0..4).for_each(|_| filled.put(b"filler", &[7; 256 << 10]).unwrap());
+        }
+    });
+    let written = Arc::new(AtomicU64::new(0));
+    let syncs = Arc::clone(&written);
+    faults.before_calls(Some(Arc::new(move |op, path| {
+        let is_value_log = path.extension().is_some_and(|extension| extension == "vlog");
+        syncs.fetch_add(u64::from(op == Op::Sync && is_value_log), Ordering::Relaxed);
+    })));
+    let committed = long.commit();
+    steps::remove(&steps::BEFORE_A_VIEW);
+    faults.before_calls(None);
+    drop(oldest);
+    let error = committed.expect_err("the commit was not outrun");
+    assert!(error.to_string().contains("too much was committed"), "{error}");
+    // Of what it writes and of what it read.
+    assert!(views.get() <= 2 * 9, "{} views were looked at", views.get());
+    // The new file, and its value.
+    assert_eq!(written.load(Ordering::Relaxed), 2, "the value was written again and again");
+    assert_eq!(b.get(b"large").unwrap(), None);
+}
