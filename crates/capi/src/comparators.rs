@@ -67,6 +67,11 @@ impl Comparators {
         Ok(())
     }
 
+    /// Whether no order is registered.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// The function of a name, built-in ones included; the empty name is `memcmp`.
     pub fn find(&self, name: &[u8]) -> Option<Comparator> {
         built_in(name)

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tidesdb::{Family, FamilyOptions, KeyOrder};
 use tidesdb_sys::forks::ProcessMark;
@@ -34,7 +34,8 @@ pub struct FamilyHandle {
     pub home: ProcessMark,
     /// The database's own handle, for what concerns all families.
     database: *const Database,
-    config: Arc<Mutex<FamilyConfig>>,
+    /// Made when a call first asks for it, since a lookup needs none.
+    config: Arc<OnceLock<Mutex<FamilyConfig>>>,
     /// In an order that the program has registered: which keys are the same.
     pub spellings: Option<Arc<Spellings>>,
 }
@@ -51,13 +52,14 @@ impl FamilyHandle {
         if let Some(handle) = database.families.get(name) {
             return Ok(handle);
         }
+        // A name that no family has is not waited for, whatever changes meanwhile.
+        drop(database.db.family(name)?);
         let mut handles = database.families.change();
         if let Some(handle) = handles.get(name) {
             return Ok(handle);
         }
         let family = database.db.family(name)?;
-        let config = named(stored_config(&family), name);
-        Self::make(database, &mut handles, family, config)
+        Self::make(database, &mut handles, family, OnceLock::new())
     }
 
     /// The first handle of a family.
@@ -66,10 +68,10 @@ impl FamilyHandle {
         database: &Database,
         handles: &mut FamilyChange<'_>,
         family: Family,
-        config: FamilyConfig,
+        config: OnceLock<Mutex<FamilyConfig>>,
     ) -> Outcome<*mut Self> {
         let (name, home) = (family.name().to_string(), database.home);
-        let config = Arc::new(Mutex::new(with_comparator(database, config)));
+        let config = Arc::new(config);
         let spellings = spellings(database, &family)?;
         let database = ptr::from_ref(database);
         let pointer = allocator::boxed(Self { family, home, database, config, spellings });
@@ -81,7 +83,11 @@ impl FamilyHandle {
     }
 
     pub fn config(&self) -> MutexGuard<'_, FamilyConfig> {
-        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+        let config = self.config.get_or_init(|| {
+            let stored = named(stored_config(&self.family), &self.family.name());
+            Mutex::new(with_comparator(self.database(), stored))
+        });
+        config.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn database(&self) -> &Database {
@@ -114,6 +120,9 @@ pub unsafe fn held_family(cf: *const FamilyHandle) -> Outcome<FamilyHandle> {
 
 /// The spellings in use in a family whose order the program has registered.
 fn spellings(database: &Database, family: &Family) -> Outcome<Option<Arc<Spellings>>> {
+    if database.comparators.is_empty() {
+        return Ok(None);
+    }
     let order = family.options().key_order;
     let name = comparators::name_of(&order);
     let (KeyOrder::Custom(_), Some(comparator)) = (&order, database.comparators.find(&name)) else {
@@ -164,16 +173,27 @@ fn options_for(
 ) -> Outcome<FamilyOptions> {
     let asked = asked_options(config, present)?;
     let mut options = asked.clone().within_limits();
-    for (asked, taken) in asked.to_text().lines().zip(options.to_text().lines()) {
+    if asked != options {
+        log_limits(database, config, &asked, &options);
+    }
+    let stored = format!("[{STORED_AS}]\n{}", ini::lines(config));
+    options.properties.insert(STORED_AS.to_owned(), stored);
+    Ok(options)
+}
+
+fn log_limits(
+    database: &Database,
+    config: &FamilyConfig,
+    asked: &FamilyOptions,
+    taken: &FamilyOptions,
+) {
+    for (asked, taken) in asked.to_text().lines().zip(taken.to_text().lines()) {
         if asked != taken {
             let name = String::from_utf8_lossy(&bytes_of(&config.name)).into_owned();
             let text = format_args!("family '{name}': {asked} is beyond the limits, so {taken}");
             database.log.write(Level::Warn, text);
         }
     }
-    let stored = format!("[{STORED_AS}]\n{}", ini::lines(config));
-    options.properties.insert(STORED_AS.to_owned(), stored);
-    Ok(options)
 }
 
 /// A name of a family: 1 to 127 bytes.
@@ -212,6 +232,7 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         let mut handles = database.families.change();
         let family = database.db.create_family(name, options)?;
         family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx)));
+        let config = Mutex::new(with_comparator(database, config)).into();
         let handle = FamilyHandle::make(database, &mut handles, family, config);
         // A family without its hook would be half of what was asked for.
         handle.map(drop).or_else(|failure| {
@@ -272,7 +293,7 @@ pub unsafe extern "C" fn tidesdb_delete_column_family(
 }
 
 /// Until the family is gone its name has no handle, and the handles stay locked: a lookup of the
-/// name waits, and finds what is there then (I-390).
+/// name waits as long as the engine knows it, and finds what is there then (I-390).
 fn drop_family(database: &Database, mut handles: FamilyChange<'_>, name: &str) -> Outcome {
     let pointer = handles.remove(name);
     if let Err(error) = database.db.drop_family(name) {

@@ -10,11 +10,12 @@
 //! had ended before them, which it has begun before.
 
 use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
+use tidesdb_base::checksum;
 
 /// Buckets of an empty map; a power of two, as all numbers of buckets.
 const FEWEST_BUCKETS: usize = 16;
@@ -25,7 +26,8 @@ type Bucket<V> = Vec<(Arc<str>, V)>;
 /// Handles by name, of which each change replaces one bucket.
 pub struct HandleMap<V> {
     table: ArcSwap<Table<V>>,
-    hasher: RandomState,
+    /// Random, so that no list of names is known to fall into one bucket.
+    seed: u64,
     len: AtomicUsize,
 }
 
@@ -41,7 +43,8 @@ impl<V: Clone> Default for HandleMap<V> {
     fn default() -> Self {
         let buckets = std::iter::repeat_with(Bucket::new).take(FEWEST_BUCKETS);
         let table = ArcSwap::from_pointee(Table::of(buckets));
-        Self { table, hasher: RandomState::new(), len: AtomicUsize::new(0) }
+        let seed = RandomState::new().build_hasher().finish();
+        Self { table, seed, len: AtomicUsize::new(0) }
     }
 }
 
@@ -54,7 +57,8 @@ impl<V: Clone> HandleMap<V> {
     }
 
     fn place(&self, name: &str, buckets: usize) -> usize {
-        let lowest_bits = self.hasher.hash_one(name) & (buckets as u64 - 1);
+        let hash = checksum::placed(self.seed, 0, name.as_bytes());
+        let lowest_bits = hash & (buckets as u64 - 1);
         usize::try_from(lowest_bits).unwrap_or(0)
     }
 

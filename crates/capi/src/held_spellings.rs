@@ -72,6 +72,13 @@ impl HeldSpellings {
     /// The transaction is over.
     #[inline]
     pub fn give_back(&mut self, is_committed: bool) {
+        if !self.0.is_empty() {
+            self.give_all_back(is_committed);
+        }
+    }
+
+    #[cold]
+    fn give_all_back(&mut self, is_committed: bool) {
         for by in self.0.drain(..) {
             by.give_back(is_committed);
         }

@@ -4,7 +4,8 @@
 //! interface has. The writing transaction is reset and used again after each commit. The reading
 //! one is kept, as that level reads the newest state in each get. A read-only session keeps its
 //! iterator; otherwise a new one is made for each scan, since an iterator keeps the view of its
-//! creation.
+//! creation. A family is asked for by its name when it is first used, and its handle is kept, as
+//! the interface means it and as the other adapters do.
 #![expect(unsafe_code, reason = "calls into a C library that is loaded at run time")]
 
 use super::api::Handle;
@@ -22,6 +23,8 @@ const READ_COMMITTED: c_int = 1;
 pub(super) struct TidesSession<'a> {
     engine: &'a TidesDbC,
     family: Handle,
+    /// Families that were used before, by number; null for the others.
+    families: Vec<Handle>,
     writer: Handle,
     reader: Handle,
     /// The transaction of the user, and whether it has been finished.
@@ -35,6 +38,7 @@ impl<'a> TidesSession<'a> {
         Ok(Self {
             engine,
             family: engine.family(0)?,
+            families: Vec::new(),
             writer: ptr::null_mut(),
             reader: ptr::null_mut(),
             transaction: ptr::null_mut(),
@@ -242,7 +246,14 @@ impl Session for TidesSession<'_> {
     }
 
     fn use_family(&mut self, number: u32) -> Result<()> {
-        let family = self.engine.family(number)?;
+        let index = number as usize;
+        if index >= self.families.len() {
+            self.families.resize(index + 1, ptr::null_mut());
+        }
+        if self.families[index].is_null() {
+            self.families[index] = self.engine.family(number)?;
+        }
+        let family = self.families[index];
         if family != self.family {
             self.drop_iterator();
             self.family = family;

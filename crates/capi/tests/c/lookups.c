@@ -1,4 +1,5 @@
-/* Lookups of families wait for no other family's change. The argument is an empty directory. */
+/* Lookups of families wait for no other family's change, nor do lookups of names that no family has.
+   The argument is an empty directory. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -75,6 +76,7 @@ static void *rename_it(void *unused)
 static void *look_up(void *unused)
 {
     CHECK(tidesdb_get_column_family(db, "there") == there);
+    CHECK(tidesdb_get_column_family(db, "nowhere") == NULL);
     looked_up = 1;
     return unused;
 }

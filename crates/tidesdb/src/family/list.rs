@@ -49,6 +49,14 @@ impl FamilyList {
 
     /// Removes the families behind the first `len`.
     pub(crate) fn truncate(&mut self, len: usize) {
+        // Nearly every batch has few families, and all batches are cleared by this.
+        if !self.places.is_empty() {
+            self.forget_places(len);
+        }
+        self.families.truncate(len);
+    }
+
+    fn forget_places(&mut self, len: usize) {
         if len <= FEW {
             self.places.clear();
         } else {
@@ -56,7 +64,6 @@ impl FamilyList {
                 self.places.remove(&family.id);
             }
         }
-        self.families.truncate(len);
     }
 
     /// Removes the family of this number and gives it back. The order of the others changes.
