@@ -22,7 +22,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{
-    Block, BlockFinder, BlockHandle, BlockSource, Found, FoundInBlock, Table,
+    BlockFinder, BlockHandle, BlockHolder, BlockRef, BlockSource, Found, FoundInBlock, Table,
 };
 use tidesdb_files::vlog::ValuePointer;
 use tidesdb_lockfree::prefetch::prefetch;
@@ -329,7 +329,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
             let table = tables.get(wanted.table);
             wanted.block = table.and_then(|table| source.cached(table, wanted.handle));
             if let Some(block) = &wanted.block {
-                block.front().for_each(prefetch);
+                block.view().front().for_each(prefetch);
             }
         }
         Ok(())
@@ -367,9 +367,10 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
                 }
             };
             let block = self.collect.hold(block);
+            let view = block.view();
             for search in searches.by_ref().take(count) {
                 let key = search.asked.key;
-                let found = match table.lookup_in((handle, &block), key, self.moment.sequence)? {
+                let found = match table.lookup_in((handle, view), key, self.moment.sequence)? {
                     FoundInBlock::Here(found) => {
                         self.settle_in_table(search.asked, found, &block);
                         true
@@ -380,7 +381,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
                         let is_there = found.is_some();
                         if let Some(found) = found {
                             let held = OnceCell::new();
-                            let hold = |block| &**held.get_or_init(|| self.collect.hold(block));
+                            let hold = |block| held.get_or_init(|| self.collect.hold(block)).view();
                             let found = found.map(hold);
                             if let Some(block) = held.get() {
                                 self.settle_in_table(search.asked, found, block);
@@ -400,7 +401,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
         Ok(left)
     }
 
-    fn settle_in_table(&mut self, asked: Asked<'k>, found: Found<&Block>, block: &C::Held) {
+    fn settle_in_table(&mut self, asked: Asked<'k>, found: Found<BlockRef<'_>>, block: &C::Held) {
         let (meta, deleted) = (found.meta(), &self.view.version.range_tombstones);
         if !deleted.hides(asked.key, meta.seq, self.moment.sequence)
             && self.has_value(asked, (meta.kind, meta.expires_at, found.value()))

@@ -10,7 +10,7 @@ use tidesdb_base::{Error, Result};
 use tidesdb_sys::large_vec::LargeVec;
 
 use super::super::Table;
-use super::super::block::Block;
+use super::super::block::{BlockHolder, BlockRef};
 use super::flat::{FlatIndex, IndexBuilder};
 use super::tree::TreeIndex;
 
@@ -40,14 +40,19 @@ pub(crate) fn read(table: &Table, index: &TreeIndex) -> Result<FlatIndex> {
         let at = usize::try_from(handle.offset - piece.start).map_err(|_| malformed())?;
         let stored = buffer.get(at..at + handle.len as usize).unwrap_or_default();
         let block = table.decode_block(handle, stored, raw)?;
-        add(index, node, &block, &mut leaves).ok_or_else(malformed)?;
+        add(index, node, block.view(), &mut leaves).ok_or_else(malformed)?;
         raw = block.into_raw();
     }
     leaves.into_index().ok().filter(|whole| whole.len() == index.leaves()).ok_or_else(malformed)
 }
 
 /// Adds the entries of a node; `None` when it contradicts itself or the root.
-fn add(index: &TreeIndex, node: usize, block: &Block, leaves: &mut IndexBuilder) -> Option<()> {
+fn add(
+    index: &TreeIndex,
+    node: usize,
+    block: BlockRef<'_>,
+    leaves: &mut IndexBuilder,
+) -> Option<()> {
     let mut end = index.first_offset(node);
     for position in 0..block.len() {
         let handle = index.leaf_handle(node, block, position)?;

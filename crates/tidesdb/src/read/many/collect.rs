@@ -1,9 +1,8 @@
 //! What becomes of the values that a look-up of many keys finds: copies, or pinned values.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use tidesdb_files::sstable::{Block, Found};
+use tidesdb_files::sstable::{BlockHolder, BlockRef, Found};
 
 use super::super::PinnedValue;
 use crate::cache::HeldBlock;
@@ -14,7 +13,7 @@ use crate::memtable::MemtableVersion;
 /// Takes values that are found, each with the place of its key.
 pub(crate) trait Collect {
     /// A block while keys are looked for in it, and longer if a value keeps it.
-    type Held: Deref<Target = Block>;
+    type Held: BlockHolder;
 
     /// Takes over a block before keys are looked for in it.
     fn hold(&self, block: HeldBlock) -> Self::Held;
@@ -23,7 +22,7 @@ pub(crate) trait Collect {
     fn in_memory(&mut self, at: usize, value: &[u8], pin: impl FnOnce() -> Option<MemtableVersion>);
 
     /// A value in a block.
-    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &Self::Held);
+    fn in_block(&mut self, at: usize, found: Found<BlockRef<'_>>, block: &Self::Held);
 
     /// A value in memory of its own, as one that was read from a value log.
     fn fetched(&mut self, at: usize, value: Vec<u8>);
@@ -44,7 +43,7 @@ impl Collect for Vec<Option<Vec<u8>>> {
         self.fetched(at, value.to_vec());
     }
 
-    fn in_block(&mut self, at: usize, found: Found<&Block>, _: &HeldBlock) {
+    fn in_block(&mut self, at: usize, found: Found<BlockRef<'_>>, _: &HeldBlock) {
         self.fetched(at, found.value().to_vec());
     }
 
@@ -71,11 +70,9 @@ pub(crate) struct Pins<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct SharedBlock(Arc<(HeldBlock, Lent)>);
 
-impl Deref for SharedBlock {
-    type Target = Block;
-
-    fn deref(&self) -> &Block {
-        &self.0.0
+impl BlockHolder for SharedBlock {
+    fn view(&self) -> BlockRef<'_> {
+        self.0.0.view()
     }
 }
 
@@ -91,7 +88,7 @@ impl Collect for Pins<'_> {
     type Held = SharedBlock;
 
     fn hold(&self, block: HeldBlock) -> SharedBlock {
-        let lent = self.budget.lend(Holder::Scans, block.memory_bytes() as u64);
+        let lent = self.budget.lend(Holder::Scans, block.view().memory_bytes() as u64);
         SharedBlock(Arc::new((block, lent)))
     }
 
@@ -101,7 +98,7 @@ impl Collect for Pins<'_> {
         }
     }
 
-    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &SharedBlock) {
+    fn in_block(&mut self, at: usize, found: Found<BlockRef<'_>>, block: &SharedBlock) {
         let found = found.map(|_| block.clone());
         self.put(at, PinnedValue::in_shared_block(self.family, found));
     }
