@@ -17,8 +17,8 @@ use tidesdb_base::compress::Compression;
 use tidesdb_base::{Result, ValueKind};
 use tidesdb_files::filter::{FilterOptions, key_hash};
 use tidesdb_files::sstable::{
-    Block, BlockHandle, BlockSource, EntryMeta, IndexForm, Readahead, Table, TableIterator,
-    TableOptions, TableOrigin, TableWriter, Uncached,
+    Block, BlockHandle, BlockHolder, BlockSource, EntryMeta, IndexForm, Readahead, Table,
+    TableIterator, TableOptions, TableOrigin, TableWriter, Uncached,
 };
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sys::vfs::{File, OpenMode, RealVfs, Vfs};
@@ -189,13 +189,13 @@ fn blocks_alone(table: &Table, file: &dyn File) -> Result<()> {
     })?;
     time("read, check, decode of a random block", handles.len(), || {
         for &handle in &handles {
-            std::hint::black_box(table.read_block(handle, &mut scratch)?.len());
+            std::hint::black_box(table.read_block(handle, &mut scratch)?.view().len());
         }
         Ok(handles.len())
     })?;
     time("read, check, decode of one block", handles.len(), || {
         for _ in &handles {
-            std::hint::black_box(table.read_block(handles[0], &mut scratch)?.len());
+            std::hint::black_box(table.read_block(handles[0], &mut scratch)?.view().len());
         }
         Ok(handles.len())
     })?;

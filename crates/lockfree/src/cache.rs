@@ -158,10 +158,24 @@ impl<V> BlockCache<V> {
     /// than a shard's budget is returned but not kept.
     #[must_use]
     pub fn insert(&self, key: CacheKey, value: V, charge_bytes: usize) -> Pinned<V> {
+        self.insert_with_tail(key, value, &[], charge_bytes)
+    }
+
+    /// As [`insert`](Self::insert), of a value and bytes that belong to it, [`Pinned::tail`]. A
+    /// copy of them lies right behind the value, where a reader that has the one has the other.
+    /// They count in `charge_bytes`.
+    #[must_use]
+    pub fn insert_with_tail(
+        &self,
+        key: CacheKey,
+        value: V,
+        tail: &[u8],
+        charge_bytes: usize,
+    ) -> Pinned<V> {
         let hash = hash(key);
         let shard = self.shard(hash);
         let charge_bytes = charge_bytes.saturating_add(Pinned::<V>::OVERHEAD_BYTES);
-        let pinned = Pinned::new(key, value);
+        let pinned = Pinned::with_tail(key, value, tail);
         if charge_bytes > shard.capacity_bytes() {
             return pinned;
         }

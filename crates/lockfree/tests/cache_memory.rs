@@ -44,15 +44,20 @@ fn allowance(shards: usize) -> usize {
 
 #[test]
 fn the_budget_bounds_what_is_really_allocated() {
-    for block_bytes in [64, 700, 4096, 30_000] {
-        let capacity = 16 << 20;
+    let sizes = [64, 700, 4096, 30_000].map(|bytes| [(bytes, false), (bytes, true)]).concat();
+    for (block_bytes, in_tail) in sizes {
+        let (capacity, tail) = (16 << 20, vec![1; block_bytes]);
         let before = allocated();
         let cache: BlockCache<Vec<u8>> = BlockCache::new(capacity, 4096);
         let charge = block_bytes + size_of::<Vec<u8>>();
         let mut peak = 0;
         for n in 0..3 * (capacity / charge) as u64 {
             let key = CacheKey { file: n % 9, offset: n * 64 };
-            drop(cache.insert(key, vec![1; block_bytes], charge));
+            if in_tail {
+                drop(cache.insert_with_tail(key, Vec::new(), &tail, charge));
+            } else {
+                drop(cache.insert(key, vec![1; block_bytes], charge));
+            }
             let allocated = allocated().wrapping_sub(before);
             peak = peak.max(allocated);
             assert!(cache.usage_bytes() <= capacity);

@@ -10,7 +10,9 @@
 //! that the block cache holds all blocks, "warm" that it has CACHE_KIB, 64 if none are given, and
 //! the operating system has the files in its page cache, "cold" that it has none of them: its cache
 //! is dropped before each measurement, for which the program must be root, and each key is read
-//! once. Every answer is checked.
+//! once. Every answer is checked. With both forms there are gets from either in turn at the end, in
+//! one process: what else the machine does meets both alike, so the ratio says more than single
+//! figures do.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -114,16 +116,50 @@ struct Plan {
     block_bytes: usize,
 }
 
-fn measure(plan: &Plan, btree: bool) -> Outcome<()> {
-    let Plan { ref directory, keys, small_cache, block_bytes } = *plan;
-    let name = if btree { "btree" } else { "block" };
-    let path = directory.join(name);
-    let open = |cache: usize| -> Outcome<(Db, Family)> {
-        let db = Db::open(&path, DbOptions::default().block_cache_bytes(cache))?;
-        let options = FamilyOptions::default().use_btree(btree).block_size(block_bytes);
+const fn name_of(btree: bool) -> &'static str {
+    if btree { "btree" } else { "block" }
+}
+
+impl Plan {
+    fn open(&self, btree: bool, cache: usize) -> Outcome<(Db, Family)> {
+        let path = self.directory.join(name_of(btree));
+        let db = Db::open(path, DbOptions::default().block_cache_bytes(cache))?;
+        let options = FamilyOptions::default().use_btree(btree).block_size(self.block_bytes);
         let family = db.open_family("family", options)?;
         Ok((db, family))
+    }
+}
+
+/// Gets from both forms in turn: the median of the ratios, and the lowest and highest tenth.
+fn measure_in_turn(plan: &Plan, what: &str, cache: usize) -> Outcome<()> {
+    let (blocks, trees) = (plan.open(false, cache)?, plan.open(true, cache)?);
+    for (_, family) in [&blocks, &trees] {
+        gets(family, &picks(plan.keys, plan.keys as usize, 1))?;
+        scans(family, plan.keys)?;
+    }
+    let mut times = Vec::new();
+    for round in 0..25 {
+        let picks = picks(plan.keys, 20_000, round + 40);
+        times.push([gets(&blocks.1, &picks)?, gets(&trees.1, &picks)?]);
+    }
+    let spread = |figure: fn(&[f64; 2]) -> f64| {
+        let mut figures: Vec<f64> = times.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        [figures.len() / 2, figures.len() / 10, figures.len() * 9 / 10].map(|at| figures[at])
     };
+    let ([block, ..], [tree, ..]) = (spread(|times| times[0]), spread(|times| times[1]));
+    let [ratio, low, high] = spread(|times| times[0] / times[1]);
+    println!(
+        "in turn, {what}: block {block:.0} ns, btree {tree:.0} ns, {ratio:.3} times as fast \
+         ({low:.3}-{high:.3})"
+    );
+    Ok(())
+}
+
+fn measure(plan: &Plan, btree: bool) -> Outcome<()> {
+    let Plan { keys, small_cache, .. } = *plan;
+    let name = name_of(btree);
+    let open = |cache: usize| plan.open(btree, cache);
     let (db, family) = open(small_cache)?;
     for n in 0..keys {
         family.put(&key(n), &value(n))?;
@@ -188,6 +224,10 @@ fn main() -> Outcome<()> {
         if form.as_deref().is_none_or(|form| form == name) {
             measure(&plan, btree)?;
         }
+    }
+    if form.is_none() {
+        measure_in_turn(&plan, "cached", 2 << 30)?;
+        measure_in_turn(&plan, "warm", plan.small_cache)?;
     }
     Ok(())
 }

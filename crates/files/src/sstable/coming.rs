@@ -46,7 +46,7 @@ impl<B> Coming<B> {
         at: usize,
         way: Way,
     ) where
-        B: std::ops::Deref<Target = super::Block>,
+        B: super::BlockHolder,
     {
         let place = |distance: usize| -> Option<(usize, BlockHandle)> {
             let number = match way {

@@ -4,7 +4,7 @@ use tidesdb_base::SequenceNumber;
 use tidesdb_base::compress::Compression;
 
 use super::TableSummary;
-use super::block::{Block, Place, open_stored, seal_stored};
+use super::block::{Block, BlockHolder, Place, open_stored, seal_stored};
 use super::footer::{Footer, Section};
 use super::index::{FlatIndex, TreeIndex};
 
@@ -15,6 +15,7 @@ const IDENTITY: u64 = 1;
 pub(crate) fn read_hostile_block(bytes: &[u8]) {
     let _ = open_stored(bytes, Place { identity: IDENTITY, offset: 0 }, &mut Vec::new());
     let Ok(block) = Block::from_raw(bytes.to_vec()) else { return };
+    let block = block.view();
     let _ = block.is_exact();
     for position in 0..=block.len().min(1000) {
         let (key, entry) = (block.key(position), block.entry(position));

@@ -9,7 +9,7 @@
 //! the iterator is invalid, and every step repeats the error until the next seek, so that an
 //! unreadable block cannot be taken for the end of the table. One thread per iterator.
 
-use super::block::{Block, EntryMeta, EntrySpan};
+use super::block::{Block, BlockHolder, BlockRef, EntryMeta, EntrySpan};
 use super::coming::{Coming, Way};
 use super::index::Leaves;
 use super::{BlockHandle, BlockSource, Table};
@@ -59,13 +59,13 @@ enum Current<B> {
     Own(Block),
 }
 
-impl<B: Deref<Target = Block>> Current<B> {
+impl<B: BlockHolder> Current<B> {
     #[inline]
-    fn block(&self) -> Option<&Block> {
+    fn block(&self) -> Option<BlockRef<'_>> {
         match self {
             Self::None => None,
-            Self::Shared(block) => Some(block),
-            Self::Own(block) => Some(block),
+            Self::Shared(block) => Some(block.view()),
+            Self::Own(block) => Some(block.view()),
         }
     }
 }

@@ -28,7 +28,7 @@ mod verify;
 mod walk;
 mod writer;
 
-pub use block::{Block, EntryMeta};
+pub use block::{Block, BlockHolder, BlockRef, BlockShape, EntryMeta};
 pub use block_finder::BlockFinder;
 pub use expiry::ExpiryOctiles;
 pub(crate) use hostile::{read_hostile_block, read_hostile_sections, sealed};
@@ -40,7 +40,6 @@ pub use sketch::KeySketch;
 pub use table::{Found, FoundInBlock, Table};
 pub use writer::{IndexForm, TableOptions, TableWriter, WriterBuffers};
 
-use std::ops::Deref;
 use tidesdb_base::Result;
 
 /// What is written.
@@ -62,7 +61,7 @@ pub struct BlockHandle {
 /// Hands out decoded blocks of tables, usually from a cache.
 pub trait BlockSource {
     /// A decoded block that stays alive as long as this handle on it.
-    type Block: Deref<Target = Block>;
+    type Block: BlockHolder;
 
     /// The block of `table` at `handle`; a source that does not have it calls
     /// [`Table::read_block`].

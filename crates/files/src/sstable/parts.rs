@@ -10,7 +10,7 @@
 //! looked up, and walked, as one with a tree index. A filter that is not a Bloom filter of keys
 //! alone has no parts and stays in memory as a whole.
 
-use super::block::{Block, BlockBuilder, EntryMeta};
+use super::block::{Block, BlockBuilder, BlockHolder, EntryMeta};
 use super::footer::Section;
 use super::index::tree::encode_leaf;
 use super::index::{RootBuilder, TreeIndex};
@@ -124,7 +124,7 @@ impl Parts {
         let line = filter.lines.line_of(hash);
         let handle = filter.handle(line / LINES_OF_PART);
         let block = source.block(table, handle)?;
-        let answer = filter.lines.may_contain(hash, block.bytes(), line % LINES_OF_PART);
+        let answer = filter.lines.may_contain(hash, block.view().bytes(), line % LINES_OF_PART);
         answer.ok_or_else(|| table.malformed(handle))
     }
 }

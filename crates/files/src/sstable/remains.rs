@@ -9,7 +9,7 @@
 //! Immutable once made. Memory: some forty bytes for each block, and a stretch of the file while
 //! the survey walks.
 
-use super::block::{Block, EntryMeta, Place, TRAILER_BYTES, Unopened};
+use super::block::{Block, BlockHolder, BlockRef, EntryMeta, Place, TRAILER_BYTES, Unopened};
 use super::footer::{FOOTER_BYTES, Footer, Section};
 use super::index::{FlatIndex, TreeIndex};
 use super::properties::TableSummary;
@@ -183,6 +183,7 @@ impl TableRemains {
         let damaged = |text: String| Error::corruption(&self.path, handle.offset, text);
         let bytes = self.read(handle.offset, handle.len as usize)?;
         let block = self.block_of(&bytes, handle.offset).map_err(|e| e.or(damaged))?;
+        let block = block.view();
         (0..block.len())
             .map(|position| {
                 let (key, entry) = (block.key(position), block.entry(position));
@@ -203,7 +204,7 @@ impl TableRemains {
         let mut raw = Vec::new();
         super::block::open_stored(sealed, Place { identity: self.identity, offset }, &mut raw)?;
         let block = Block::from_raw(raw).map_err(|_| NO_BLOCK.to_owned())?;
-        if block.is_exact() { Ok(block) } else { Err(NO_BLOCK.to_owned().into()) }
+        if block.view().is_exact() { Ok(block) } else { Err(NO_BLOCK.to_owned().into()) }
     }
 
     fn problem(&mut self, offset: u64, text: impl Into<String>) {
@@ -315,7 +316,7 @@ impl TableRemains {
             let Some(place) = index.node_handle(node) else { break };
             let bytes = self.read(place.offset, place.len as usize)?;
             let block = self.block_of(&bytes, place.offset);
-            let leaves = block.as_ref().ok().and_then(|block| leaves_of(index, node, block));
+            let leaves = block.as_ref().ok().and_then(|block| leaves_of(index, node, block.view()));
             match (leaves, block) {
                 (Some(leaves), _) => {
                     for handle in leaves {
@@ -412,7 +413,7 @@ impl TableRemains {
             *behind_data = true;
             return Ok(());
         };
-        if self.footer.is_none_or(|footer| footer.has_tree_index) && self.is_node(&block) {
+        if self.footer.is_none_or(|footer| footer.has_tree_index) && self.is_node(block.view()) {
             *behind_data = true;
             self.parts.push(Part::IndexNode(handle));
         } else if !*behind_data {
@@ -422,7 +423,7 @@ impl TableRemains {
     }
 
     /// Whether a block lists where data blocks lie, back to back, one of which is known.
-    fn is_node(&self, block: &Block) -> bool {
+    fn is_node(&self, block: BlockRef<'_>) -> bool {
         let (mut next, mut lens) = (0, Vec::new());
         for position in 0..block.len() {
             let Some(entry) = block.entry(position) else { return false };
@@ -478,7 +479,7 @@ fn decoded<T>(section: Option<std::result::Result<T, DecodeError>>) -> Result<Op
 }
 
 /// Where the leaves of a node lie; `None` when it is not the node that the root names.
-fn leaves_of(index: &TreeIndex, node: usize, block: &Block) -> Option<Vec<BlockHandle>> {
+fn leaves_of(index: &TreeIndex, node: usize, block: BlockRef<'_>) -> Option<Vec<BlockHandle>> {
     let mut next = index.first_offset(node);
     let mut leaves = Vec::new();
     for position in 0..block.len() {

@@ -16,7 +16,7 @@ mod found;
 mod opening;
 mod reading;
 
-use super::block::Block;
+use super::block::{BlockHolder, BlockRef};
 use super::index::whole::read as read_whole;
 use super::index::{Index, Leaves, NodeMemory, TreeIndex};
 use super::parts::Parts;
@@ -167,7 +167,7 @@ impl Table {
     }
 
     /// Holds an index node, whose block this is, if that is possible; true when it is held now.
-    pub(super) fn hold_node(&self, index: &TreeIndex, node: usize, block: &Block) -> bool {
+    pub(super) fn hold_node(&self, index: &TreeIndex, node: usize, block: BlockRef<'_>) -> bool {
         let Some(memory) = self.node_memory.as_ref().filter(|memory| memory.has_room()) else {
             return false;
         };
@@ -246,10 +246,11 @@ impl Table {
         while let Some(handle) = leaves.handle(self, blocks, at)? {
             let block = blocks.block(self, handle)?;
             let malformed = || self.malformed(handle);
-            let position = block.lower_bound(key, snapshot).ok_or_else(malformed)?;
-            if position < block.len() {
-                let entry = block.entry(position).ok_or_else(malformed)?;
-                let found = block.has_key(&entry, key);
+            let view = block.view();
+            let position = view.lower_bound(key, snapshot).ok_or_else(malformed)?;
+            if position < view.len() {
+                let entry = view.entry(position).ok_or_else(malformed)?;
+                let found = view.has_key(&entry, key);
                 return Ok(found.then_some(Found { block, entry }));
             }
             if !leaves.separator_is(self, blocks, at, key)? {
@@ -267,7 +268,7 @@ impl Table {
     /// [`tidesdb_base::Error::Corruption`].
     pub fn lookup_in<'b>(
         &self,
-        (handle, block): (BlockHandle, &'b Block),
+        (handle, block): (BlockHandle, BlockRef<'b>),
         key: &[u8],
         snapshot: SequenceNumber,
     ) -> Result<FoundInBlock<'b>> {

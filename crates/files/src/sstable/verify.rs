@@ -5,6 +5,7 @@
 //! count and bound of footer and properties. Used by tests, by the command-line tool, and by the
 //! engine when it is asked to check what it has written.
 
+use super::block::BlockHolder;
 use super::index::Leaves;
 use super::iterator::{Readahead, TableIterator};
 use super::properties::{TableSummary, ValueReferences};
@@ -74,6 +75,7 @@ impl Table {
             end = handle.offset + u64::from(handle.len);
             let damaged = |text: &str| Error::corruption(self.path(), handle.offset, text);
             let block = self.read_block(handle, &mut scratch)?;
+            let block = block.view();
             if !block.is_exact() {
                 return Err(self.malformed(handle));
             }

@@ -26,9 +26,11 @@
 //! Checked by loom models (`loom_*`) in `slots/tests.rs`.
 #![expect(unsafe_code, reason = "entries are counted by hand; invariants above")]
 
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
+use std::slice;
 
 use super::CacheKey;
 use crate::prefetch::{prefetch, prefetch_address};
@@ -37,6 +39,9 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// How far from its home slot an entry may lie. Every slot is therefore probed past by fewer than
 /// this many entries, which keeps that count inside its 16 bits.
 const MAX_PROBE: usize = 128;
+
+/// What processors load at a time.
+const LINE_BYTES: usize = 64;
 
 const PROBED_PAST: u64 = 0xffff;
 const PIN: u64 = 1 << 48;
@@ -49,10 +54,28 @@ const PINS_MOVED: u64 = 1 << 15;
 /// Keeps the count of an entry in a slot away from 0. More than all pins a slot can count.
 const BIAS: u64 = 1 << 32;
 
+/// What is allocated for a value. Its tail lies behind it in the same allocation.
 struct Entry<V> {
     references: AtomicU64,
     key: CacheKey,
+    /// Bytes of the tail.
+    tail_len: usize,
     value: V,
+}
+
+impl<V> Entry<V> {
+    /// How an entry with a tail of so many bytes is allocated; `None` where no memory is so large.
+    fn layout(tail_len: usize) -> Option<Layout> {
+        let tail = Layout::array::<u8>(tail_len).ok()?;
+        // The tail begins where the entry ends: a byte may lie anywhere.
+        Layout::new::<Self>().extend(tail).ok().map(|(whole, _)| whole)
+    }
+
+    /// Where the tail of an entry begins.
+    #[inline]
+    fn tail(entry: NonNull<Self>) -> *mut u8 {
+        entry.as_ptr().wrapping_add(1).cast()
+    }
 }
 
 /// A value held in memory: like an `Arc`, but pinned through a cache slot.
@@ -76,9 +99,36 @@ impl<V> Pinned<V> {
         size_of::<Entry<V>>() - size_of::<V>() + ALLOCATION_HEADER_BYTES;
 
     /// A handle that no cache knows.
+    #[cfg(test)]
     pub(super) fn new(key: CacheKey, value: V) -> Self {
-        let entry = Entry { references: AtomicU64::new(1), key, value };
-        Self { entry: NonNull::from(Box::leak(Box::new(entry))), owns: PhantomData }
+        Self::with_tail(key, value, &[])
+    }
+
+    /// A handle that no cache knows, on a value with a copy of `tail` behind it.
+    pub(super) fn with_tail(key: CacheKey, value: V, tail: &[u8]) -> Self {
+        let too_large = || handle_alloc_error(Layout::new::<Entry<V>>());
+        let layout = Entry::<V>::layout(tail.len()).unwrap_or_else(too_large);
+        // SAFETY: the layout has a size: that of an entry, which has fields.
+        let address = unsafe { alloc(layout) };
+        let entry = NonNull::new(address.cast::<Entry<V>>());
+        let entry = entry.unwrap_or_else(|| handle_alloc_error(layout));
+        let content = Entry { references: AtomicU64::new(1), key, tail_len: tail.len(), value };
+        // SAFETY: the allocation is new, aligned for an entry, and has room for one.
+        unsafe { entry.write(content) };
+        let to = Entry::tail(entry);
+        // SAFETY: the allocation has room for the tail there, and is not what `tail` lends.
+        unsafe { ptr::copy_nonoverlapping(tail.as_ptr(), to, tail.len()) };
+        Self { entry, owns: PhantomData }
+    }
+
+    /// The bytes that were inserted with the value.
+    #[inline]
+    #[must_use]
+    pub fn tail(&self) -> &[u8] {
+        let len = self.entry().tail_len;
+        // SAFETY: so many bytes behind the entry were written by `with_tail`, in its allocation.
+        // Nothing writes there again, and the handle keeps the allocation.
+        unsafe { slice::from_raw_parts(Entry::tail(self.entry), len) }
     }
 
     #[inline]
@@ -114,9 +164,16 @@ impl<V> Pinned<V> {
 
     #[cold]
     fn free(entry: NonNull<Entry<V>>) {
-        // SAFETY: the caller gave back the last reference, so no other thread can reach the entry,
-        // and it was allocated by a `Box` in `new`.
-        drop(unsafe { Box::from_raw(entry.as_ptr()) });
+        // SAFETY: the caller gave back the last reference, so no other thread can reach the entry.
+        let tail_len = unsafe { entry.as_ref() }.tail_len;
+        // SAFETY: as above; nothing looks at the entry's content after this.
+        unsafe { entry.drop_in_place() };
+        // There is one: the entry was allocated with it.
+        if let Some(layout) = Entry::<V>::layout(tail_len) {
+            // SAFETY: allocated by `with_tail` with the layout for a tail of this length. A
+            // destructor that panics has leaked the memory.
+            unsafe { dealloc(entry.as_ptr().cast(), layout) };
+        }
     }
 }
 
@@ -333,6 +390,8 @@ impl Slot {
         // ORDERING: acquire pairs with the release in `place`.
         let word = self.word.fetch_add(PIN, Ordering::Acquire);
         let pinned = Pinned::<V>::from_address(word & ADDRESS)?;
+        // A reader goes on from the entry to the line behind it.
+        prefetch_address(pinned.entry.as_ptr().cast::<u8>().wrapping_add(LINE_BYTES));
         if word / PIN >= PINS_MOVED {
             self.move_pins(&pinned);
         }

@@ -109,6 +109,22 @@ fn a_cache_that_turns_first_misses_down_follows_a_change() {
 }
 
 #[test]
+fn a_value_keeps_a_copy_of_its_tail_as_long_as_a_handle_lives() {
+    let cache = BlockCache::with_shards(1 << 20, 1);
+    let alive = std::sync::Arc::new(());
+    for len in [0, 1, 7, 64, 5000] {
+        let tail: Vec<u8> = (0..len).map(|n| n as u8).collect();
+        let value = (len, std::sync::Arc::clone(&alive));
+        drop(cache.insert_with_tail(key(len), value, &tail, 100 + tail.len()));
+        let found = cache.get(key(len)).unwrap();
+        cache.erase_files(&[key(len).file].into());
+        assert!(cache.get(key(len)).is_none());
+        assert_eq!((found.0, found.tail()), (len, tail.as_slice()));
+    }
+    assert_eq!(std::sync::Arc::strong_count(&alive), 1, "a value was not dropped");
+}
+
+#[test]
 fn a_destructor_may_use_the_cache() {
     struct Reentrant(std::sync::Weak<BlockCache<Self>>);
     impl Drop for Reentrant {

@@ -4,10 +4,9 @@
 //! block that this thread reads. So reads of blocks that are not worth caching allocate nothing.
 
 use std::cell::Cell;
-use std::ops::Deref;
 
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
-use tidesdb_files::sstable::Block;
+use tidesdb_files::sstable::{Block, BlockHolder, BlockRef, BlockShape};
 use tidesdb_lockfree::cache::Pinned;
 
 /// Buffers larger than this are not kept.
@@ -27,7 +26,7 @@ pub(super) fn spare_buffer() -> Vec<u8> {
 #[derive(Debug)]
 pub(crate) enum HeldBlock {
     /// In the cache, or evicted from it since.
-    Cached(Pinned<Block>),
+    Cached(Pinned<BlockShape>),
     /// Not in the cache.
     Own(OwnBlock),
 }
@@ -39,14 +38,12 @@ impl HeldBlock {
     }
 }
 
-impl Deref for HeldBlock {
-    type Target = Block;
-
+impl BlockHolder for HeldBlock {
     #[inline]
-    fn deref(&self) -> &Block {
+    fn view(&self) -> BlockRef<'_> {
         match self {
-            Self::Cached(block) => block,
-            Self::Own(block) => &block.0,
+            Self::Cached(block) => BlockRef::new(**block, block.tail()),
+            Self::Own(block) => block.0.view(),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::Result;
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
-use tidesdb_files::sstable::{Block, BlockHandle, BlockSource, Table};
+use tidesdb_files::sstable::{BlockHandle, BlockHolder, BlockShape, BlockSource, Table};
 use tidesdb_lockfree::cache::{self, CacheKey};
 use tidesdb_lockfree::prefetch::prefetch;
 use tidesdb_lockfree::stripe::ThisThread;
@@ -27,7 +27,7 @@ const BLOCK_OVERHEAD_BYTES: usize = 64;
 
 /// The block cache of a database: decoded blocks of all tables, within one budget of bytes.
 #[derive(Debug)]
-pub(crate) struct BlockCache(cache::BlockCache<Block>);
+pub(crate) struct BlockCache(cache::BlockCache<BlockShape>);
 
 impl BlockCache {
     /// A cache of so many bytes, for blocks of about `block_bytes`.
@@ -108,12 +108,15 @@ impl BlockCache {
         let block = table.read_block_into(handle, &mut stored, raw);
         keep_buffer(&STORED, stored, held_block::LARGEST_KEPT_BYTES);
         let block = block?;
-        if !self.0.admits(key, block.raw_bytes() + BLOCK_OVERHEAD_BYTES) {
-            return Ok(HeldBlock::own(block));
+        // Copied into the cache, it leaves its buffer to the thread's next read.
+        let block = HeldBlock::own(block);
+        let view = block.view();
+        let charge = view.memory_bytes() + BLOCK_OVERHEAD_BYTES;
+        if !self.0.admits(key, charge) {
+            return Ok(block);
         }
-        let block = block.without_spare_capacity();
-        let charge = block.memory_bytes() + BLOCK_OVERHEAD_BYTES;
-        Ok(HeldBlock::Cached(self.0.insert(key, block, charge)))
+        let cached = self.0.insert_with_tail(key, view.shape(), view.bytes(), charge);
+        Ok(HeldBlock::Cached(cached))
     }
 
     fn look_in_memory(
@@ -242,7 +245,7 @@ impl BlockSource for CachedBlocks {
 
     fn cached_next(&self, table: &Table, handle: BlockHandle) -> Option<Self::Block> {
         let found = self.cached(table, handle)?;
-        found.front().for_each(prefetch);
+        found.view().front().for_each(prefetch);
         Some(found)
     }
 }

@@ -19,15 +19,17 @@
 //! corruption error. Immutable, shared by all threads.
 
 mod builder;
+mod owned;
 mod stored;
 
 pub(crate) use builder::BlockBuilder;
+pub use owned::Block;
 pub(crate) use stored::{
     Place, TRAILER_BYTES, Unopened, is_stored_as_it_is, open_stored, seal_stored,
 };
 
 use std::cmp::Ordering;
-use tidesdb_base::codec::{Decoder, Malformed};
+use tidesdb_base::codec::Decoder;
 use tidesdb_base::{SequenceNumber, ValueKind};
 
 const HEADER_BYTES: usize = 8;
@@ -73,126 +75,111 @@ impl EntrySpan {
     }
 }
 
-/// A decoded block.
+/// What the header of a block says, checked.
 ///
-/// What is here lies in one line of memory, together with what a cache keeps beside it. So where a
-/// part begins is computed from these few figures.
-#[derive(Debug, Default)]
-pub struct Block {
-    raw: Vec<u8>,
+/// A cache keeps this and the bytes of the block in one piece, so that what a search begins with is
+/// in one or two lines of memory. So where a part begins is computed from these few figures.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BlockShape {
     count: u32,
     entries_at: u32,
     prefix_len: u16,
     wide_offsets: bool,
 }
 
-/// A cache keeps a count and a key of 16 bytes beside it.
-const _: () = assert!(size_of::<Block>() + 8 + 16 <= LINE_BYTES);
+/// A decoded block, wherever its bytes are.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockRef<'b> {
+    raw: &'b [u8],
+    shape: BlockShape,
+}
 
-impl Block {
-    /// Takes the raw bytes of a block after checking its header and the lengths of its entries.
-    pub(crate) fn from_raw(mut raw: Vec<u8>) -> Result<Self, Malformed> {
-        let mut header = Decoder::new(&raw);
-        let count = header.u32()?;
-        let prefix_len = header.u16()?;
-        let flags = header.u16()?;
-        if flags & !FLAG_WIDE_LENGTHS != 0 {
-            return Err(Malformed);
-        }
-        let wide_offsets = flags & FLAG_WIDE_LENGTHS != 0;
-        let offset_bytes = if wide_offsets { 4 } else { 2 };
-        // A u32 count times eight cannot overflow a 64-bit usize.
-        let offsets_at = offsets_at(count as usize);
-        let prefix_at = offsets_at + count as usize * offset_bytes;
-        let entries_at = prefix_at + usize::from(prefix_len);
-        if entries_at > raw.len() || count == 0 {
-            return Err(Malformed);
-        }
-        let entries_len = raw.len() - entries_at;
-        let lengths = raw.get_mut(offsets_at..prefix_at).unwrap_or_default();
-        let total = if wide_offsets {
-            offsets_of_lengths(lengths.as_chunks_mut().0, u32::from_le_bytes, u32::to_le_bytes)
-        } else {
-            offsets_of_lengths(lengths.as_chunks_mut().0, u16::from_le_bytes, u16::to_le_bytes)
-        };
-        if total != Some(entries_len) {
-            return Err(Malformed);
-        }
-        let entries_at = u32::try_from(entries_at).map_err(|_| Malformed)?;
-        Ok(Self { raw, count, entries_at, prefix_len, wide_offsets })
+/// What has a decoded block, and keeps it alive.
+pub trait BlockHolder {
+    /// The block.
+    fn view(&self) -> BlockRef<'_>;
+}
+
+impl BlockHolder for BlockRef<'_> {
+    #[inline]
+    fn view(&self) -> BlockRef<'_> {
+        *self
+    }
+}
+
+impl<H: BlockHolder + ?Sized> BlockHolder for Box<H> {
+    fn view(&self) -> BlockRef<'_> {
+        (**self).view()
+    }
+}
+
+impl<H: BlockHolder + ?Sized> BlockHolder for std::sync::Arc<H> {
+    fn view(&self) -> BlockRef<'_> {
+        (**self).view()
+    }
+}
+
+impl<'b> BlockRef<'b> {
+    /// The block of this shape and these bytes, which [`BlockRef::shape`] and
+    /// [`BlockRef::bytes`] returned of one block. With others lookups go astray, and no more.
+    #[inline]
+    #[must_use]
+    pub const fn new(shape: BlockShape, raw: &'b [u8]) -> Self {
+        Self { raw, shape }
     }
 
-    /// Bytes that hold no entries: a part of a filter.
-    pub(crate) fn of_bytes(raw: Vec<u8>) -> Self {
-        Self { raw, ..Self::default() }
+    /// Where the parts of the block lie.
+    #[must_use]
+    pub const fn shape(self) -> BlockShape {
+        self.shape
     }
 
     /// The decoded bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.raw
-    }
-
-    /// Gives the allocation back for the next block, with whatever is in it.
     #[must_use]
-    pub fn into_raw(self) -> Vec<u8> {
+    pub const fn bytes(self) -> &'b [u8] {
         self.raw
-    }
-
-    /// The block in an allocation of no more than an eighth above its size.
-    #[must_use]
-    pub fn without_spare_capacity(mut self) -> Self {
-        if self.raw.capacity() - self.raw.len() > self.raw.len() / 8 {
-            self.raw = self.raw.as_slice().to_vec();
-        }
-        self
     }
 
     /// A byte of each line of memory that a search in the block begins with, for a caller that
     /// wants them loaded beforehand.
-    pub fn front(&self) -> impl Iterator<Item = &u8> {
+    pub fn front(self) -> impl Iterator<Item = &'b u8> {
         self.raw.iter().step_by(LINE_BYTES).take(FRONT_LINES)
-    }
-
-    /// Length of the decoded bytes.
-    #[must_use]
-    pub const fn raw_bytes(&self) -> usize {
-        self.raw.len()
     }
 
     /// Number of entries.
     #[inline]
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.count as usize
+    pub const fn len(self) -> usize {
+        self.shape.count as usize
     }
 
     /// Whether there is no entry. Blocks read from a table have at least one.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.count == 0
+    pub const fn is_empty(self) -> bool {
+        self.shape.count == 0
     }
 
-    /// Bytes of memory held, for the accounting of a cache.
+    /// Bytes of memory that the block takes at least, for the accounting of a cache.
     #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.raw.capacity()
+    pub const fn memory_bytes(self) -> usize {
+        size_of::<BlockShape>() + self.raw.len()
     }
 
     /// What all keys have in common.
     #[inline]
-    pub(crate) fn prefix(&self) -> &[u8] {
-        let end = self.entries_at as usize;
-        self.raw.get(end - usize::from(self.prefix_len)..end).unwrap_or_default()
+    pub(crate) fn prefix(self) -> &'b [u8] {
+        let end = self.shape.entries_at as usize;
+        self.raw.get(end - usize::from(self.shape.prefix_len)..end).unwrap_or_default()
     }
 
     #[inline]
-    fn heads(&self) -> &[[u8; HEAD_BYTES]] {
+    fn heads(self) -> &'b [[u8; HEAD_BYTES]] {
         self.raw.get(HEADER_BYTES..offsets_at(self.len())).unwrap_or_default().as_chunks().0
     }
 
     /// Whether entries fill the block without gaps and heads of short keys are padded with zeros.
-    pub(crate) fn is_exact(&self) -> bool {
-        let mut end = self.entries_at as usize;
+    pub(crate) fn is_exact(self) -> bool {
+        let mut end = self.shape.entries_at as usize;
         for position in 0..self.len() {
             let starts_there = self.entry_start(position) == Some(end);
             let Some(entry) = self.entry(position).filter(|_| starts_there) else {
@@ -207,27 +194,27 @@ impl Block {
     }
 
     /// The key at `position` in full; `None` when the block is malformed there.
-    pub(crate) fn key(&self, position: usize) -> Option<Vec<u8>> {
+    pub(crate) fn key(self, position: usize) -> Option<Vec<u8>> {
         let entry = self.entry(position)?;
         Some([self.prefix(), entry.head(), self.tail(&entry)].concat())
     }
 
     #[inline]
-    fn entry_start(&self, position: usize) -> Option<usize> {
+    fn entry_start(self, position: usize) -> Option<usize> {
         let offsets_at = offsets_at(self.len());
-        let relative = if self.wide_offsets {
+        let relative = if self.shape.wide_offsets {
             let at = offsets_at + position * 4;
             u32::from_le_bytes(*self.raw.get(at..)?.first_chunk()?) as usize
         } else {
             let at = offsets_at + position * 2;
             u16::from_le_bytes(*self.raw.get(at..)?.first_chunk()?) as usize
         };
-        Some(self.entries_at as usize + relative)
+        Some(self.shape.entries_at as usize + relative)
     }
 
     /// Parses the entry at `position`; `None` when the block is malformed there or too short.
     #[inline]
-    pub(crate) fn entry(&self, position: usize) -> Option<EntrySpan> {
+    pub(crate) fn entry(self, position: usize) -> Option<EntrySpan> {
         if position >= self.len() {
             return None;
         }
@@ -256,20 +243,20 @@ impl Block {
 
     /// The entry's key behind the block's prefix and the entry's head.
     #[inline]
-    pub(crate) fn tail(&self, entry: &EntrySpan) -> &[u8] {
+    pub(crate) fn tail(self, entry: &EntrySpan) -> &'b [u8] {
         self.raw.get(entry.tail_at..entry.value_at).unwrap_or_default()
     }
 
     /// The entry's value.
     #[inline]
-    pub(crate) fn value(&self, entry: &EntrySpan) -> &[u8] {
+    pub(crate) fn value(self, entry: &EntrySpan) -> &'b [u8] {
         self.raw.get(entry.value_at..entry.end).unwrap_or_default()
     }
 
     /// Position of the first entry that is at or after version `seq` of `key` in the block's
     /// order; the block's length when there is none; `None` when the block is malformed.
     #[inline]
-    pub(crate) fn lower_bound(&self, key: &[u8], seq: SequenceNumber) -> Option<usize> {
+    pub(crate) fn lower_bound(self, key: &[u8], seq: SequenceNumber) -> Option<usize> {
         let Some(suffix) = key.strip_prefix(self.prefix()) else {
             return Some(if key < self.prefix() { 0 } else { self.len() });
         };
@@ -312,7 +299,7 @@ impl Block {
 
     /// Whether the entry's key is `key`.
     #[inline]
-    pub(crate) fn has_key(&self, entry: &EntrySpan, key: &[u8]) -> bool {
+    pub(crate) fn has_key(self, entry: &EntrySpan, key: &[u8]) -> bool {
         key.strip_prefix(self.prefix()).is_some_and(|suffix| {
             let (head_len, tail) = split_head(suffix);
             head_len == entry.head_len
@@ -326,22 +313,6 @@ impl Block {
 #[inline]
 const fn offsets_at(count: usize) -> usize {
     HEADER_BYTES + count * HEAD_BYTES
-}
-
-/// Turns the lengths of entries into where each one starts; returns where the last one ends, or
-/// `None` when that does not fit the width.
-fn offsets_of_lengths<const N: usize, T: Copy + Default + Into<u32> + TryFrom<u32>>(
-    cells: &mut [[u8; N]],
-    decode: impl Fn([u8; N]) -> T,
-    encode: impl Fn(T) -> [u8; N],
-) -> Option<usize> {
-    let mut start = 0u32;
-    for cell in cells {
-        let len: u32 = decode(*cell).into();
-        *cell = encode(T::try_from(start).ok()?);
-        start = start.checked_add(len)?;
-    }
-    usize::try_from(start).ok()
 }
 
 /// Length of a suffix's head, and what follows the head.

@@ -38,6 +38,7 @@ fn entries(most: usize) -> impl Strategy<Value = Entries> {
 
 fn check_block(entries: &Entries, targets: &[(Vec<u8>, u64)]) {
     let block = Block::from_raw(build(entries)).unwrap();
+    let block = block.view();
     assert!(block.is_exact());
     assert_eq!(block.len(), entries.len());
     for (at, ((key, seq), (kind, expires_at, value))) in entries.iter().enumerate() {
@@ -79,6 +80,7 @@ proptest! {
         }
         raw.truncate(cut as usize % (raw.len() + 1));
         let Ok(block) = Block::from_raw(raw) else { return Ok(()) };
+        let block = block.view();
         block.is_exact();
         block.lower_bound(&target, 1);
         for at in 0..block.len().min(100) {
@@ -99,7 +101,7 @@ fn a_block_beyond_64_kib_has_wide_offsets() {
             ((key, Reverse(n)), (ValueKind::Value, 0, vec![n as u8; 4000]))
         })
         .collect();
-    assert!(Block::from_raw(build(&entries)).unwrap().wide_offsets);
+    assert!(Block::from_raw(build(&entries)).unwrap().view().shape.wide_offsets);
     check_block(&entries, &[(b"key0395".to_vec(), 0), (b"key".to_vec(), 0)]);
 }
 

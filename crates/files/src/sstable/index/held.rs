@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use tidesdb_base::codec::key_head;
 
 use super::super::BlockHandle;
-use super::super::block::Block;
+use super::super::block::BlockRef;
 use super::tree::TreeIndex;
 
 /// Up to so many heads are counted in one straight run, which vectorises.
@@ -56,7 +56,7 @@ type Ends = [u32; 2];
 impl HeldNode {
     /// The node of this number, whose block this is; `None` when it is malformed or its leaves take
     /// more bytes than a held node can name.
-    pub(super) fn of(index: &TreeIndex, node: usize, block: &Block) -> Option<Self> {
+    pub(super) fn of(index: &TreeIndex, node: usize, block: BlockRef<'_>) -> Option<Self> {
         let (first, mut end) = (index.first_offset(node), 0_u32);
         let mut separators = Vec::with_capacity(block.len());
         for position in 0..block.len() {

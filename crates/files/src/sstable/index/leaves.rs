@@ -5,11 +5,11 @@
 //! leaves of one node reads it once. Looking for a key makes the table hold the node as long as
 //! there is room for it; walking does not. Belongs to one lookup or one iterator.
 
-use super::super::block::Block;
+use super::super::block::{BlockHolder, BlockRef};
 use super::super::{BlockHandle, BlockSource, Table};
 use super::tree::{TreeIndex, position_for};
 use super::{FlatIndex, HeldNode, Index};
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use tidesdb_base::{Error, Result};
 
 /// Finds data blocks, and keeps the index node that the last question needed.
@@ -33,7 +33,7 @@ struct AtHand<B> {
 /// A node that questions are put to.
 enum Node<'n> {
     Held(&'n HeldNode),
-    Read(&'n Block),
+    Read(BlockRef<'n>),
 }
 
 /// Why a node is looked at.
@@ -43,7 +43,7 @@ enum Purpose {
     Walk,
 }
 
-impl<B: Deref<Target = Block>> Leaves<B> {
+impl<B: BlockHolder> Leaves<B> {
     #[inline]
     pub(crate) const fn new() -> Self {
         Self { at_hand: None, uses_held: true }
@@ -240,20 +240,21 @@ impl<B: Deref<Target = Block>> Leaves<B> {
         let handle = index.node_handle(node).ok_or_else(|| malformed(table, index, node))?;
         let block = source.block(table, handle)?;
         // Otherwise the numbers of leaves would not be theirs, and some would be passed over.
-        if block.len() != index.leaves_of(node) {
+        let view = block.view();
+        if view.len() != index.leaves_of(node) {
             return Err(malformed(table, index, node));
         }
         let wanted = self.uses_held && purpose == Purpose::Lookup;
-        let is_held = wanted && table.hold_node(index, node, &block);
-        Ok((block.len(), (!is_held).then_some(block)))
+        let is_held = wanted && table.hold_node(index, node, view);
+        Ok((view.len(), (!is_held).then_some(block)))
     }
 }
 
-impl<B: Deref<Target = Block>> AtHand<B> {
+impl<B: BlockHolder> AtHand<B> {
     #[inline]
     fn at<'n>(&'n self, index: &'n TreeIndex) -> Option<Node<'n>> {
         match &self.read {
-            Some(block) => Some(Node::Read(block)),
+            Some(block) => Some(Node::Read(block.view())),
             None => index.held(self.node).map(Node::Held),
         }
     }
@@ -268,7 +269,7 @@ fn handle_in(
 ) -> Option<BlockHandle> {
     match node {
         Node::Held(held) => held.handle(within, index.first_offset(number)),
-        Node::Read(block) => index.leaf_handle(number, block, within),
+        Node::Read(block) => index.leaf_handle(number, *block, within),
     }
 }
 

@@ -29,7 +29,7 @@ use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_u64, put_varint};
 use tidesdb_sys::large_vec::NoMemory;
 
 use super::super::BlockHandle;
-use super::super::block::Block;
+use super::super::block::BlockRef;
 use super::flat::{FlatIndex, IndexBuilder};
 use super::held::HeldNode;
 
@@ -203,7 +203,7 @@ impl TreeIndex {
 
     /// Holds a node, whose block this is. Returns the bytes that it takes: 0 when another thread
     /// was faster, and `None` when it can't be held.
-    pub(crate) fn hold(&self, node: usize, block: &Block) -> Option<u64> {
+    pub(crate) fn hold(&self, node: usize, block: BlockRef<'_>) -> Option<u64> {
         let held = HeldNode::of(self, node, block)?;
         let bytes = held.memory_bytes() as u64;
         let is_first = self.starts.get(node)?.held.set(held).is_ok();
@@ -290,7 +290,7 @@ impl TreeIndex {
     pub(crate) fn leaf_handle(
         &self,
         node: usize,
-        block: &Block,
+        block: BlockRef<'_>,
         position: usize,
     ) -> Option<BlockHandle> {
         let entry = block.entry(position)?;
@@ -306,6 +306,6 @@ impl TreeIndex {
 /// Place of the first separator of a node that is at or after `key`; `None` when the node is
 /// malformed or ends before it.
 #[inline]
-pub(crate) fn position_for(block: &Block, key: &[u8]) -> Option<usize> {
+pub(crate) fn position_for(block: BlockRef<'_>, key: &[u8]) -> Option<usize> {
     block.lower_bound(key, SequenceNumber::MAX).filter(|&position| position < block.len())
 }

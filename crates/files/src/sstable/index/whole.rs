@@ -11,7 +11,7 @@ use tidesdb_base::{Error, Result};
 use tidesdb_sys::large_vec::LargeVec;
 
 use super::super::Table;
-use super::super::block::Block;
+use super::super::block::{BlockHolder, BlockRef};
 use super::flat::{FlatIndex, IndexBuilder};
 use super::tree::TreeIndex;
 use crate::decode_error::DecodeError;
@@ -43,7 +43,7 @@ pub(crate) fn read(table: &Table, index: &TreeIndex) -> Result<FlatIndex> {
         let at = usize::try_from(handle.offset - piece.start).map_err(|_| malformed())?;
         let stored = buffer.get(at..at + handle.len as usize).unwrap_or_default();
         let block = table.decode_block(handle, stored, raw)?;
-        add(index, node, &block, &mut leaves).map_err(|error| error.or(malformed))?;
+        add(index, node, block.view(), &mut leaves).map_err(|error| error.or(malformed))?;
         raw = block.into_raw();
     }
     let whole = leaves.into_index().map_err(|error| error.or(malformed))?;
@@ -54,7 +54,7 @@ pub(crate) fn read(table: &Table, index: &TreeIndex) -> Result<FlatIndex> {
 fn add(
     index: &TreeIndex,
     node: usize,
-    block: &Block,
+    block: BlockRef<'_>,
     leaves: &mut IndexBuilder,
 ) -> Result<(), DecodeError> {
     let mut end = index.first_offset(node);

@@ -1,7 +1,6 @@
 //! What a lookup in a table returns.
 
-use super::super::block::{Block, EntryMeta, EntrySpan};
-use std::ops::Deref;
+use super::super::block::{BlockHolder, BlockRef, EntryMeta, EntrySpan};
 
 /// A version found by a lookup. Keeps its block alive, so the value is borrowed without a copy.
 #[derive(Debug)]
@@ -10,7 +9,7 @@ pub struct Found<B> {
     pub(super) entry: EntrySpan,
 }
 
-impl<B: Deref<Target = Block>> Found<B> {
+impl<B: BlockHolder> Found<B> {
     /// Sequence number, kind and expiry.
     #[must_use]
     pub const fn meta(&self) -> EntryMeta {
@@ -25,14 +24,14 @@ impl<B: Deref<Target = Block>> Found<B> {
 
     /// The block.
     #[must_use]
-    pub fn block(&self) -> &Block {
-        &self.block
+    pub fn block(&self) -> BlockRef<'_> {
+        self.block.view()
     }
 
     /// The value, or the encoded value pointer, or nothing for a tombstone.
     #[must_use]
     pub fn value(&self) -> &[u8] {
-        self.block.value(&self.entry)
+        self.block.view().value(&self.entry)
     }
 }
 
@@ -40,7 +39,7 @@ impl<B: Deref<Target = Block>> Found<B> {
 #[derive(Debug)]
 pub enum FoundInBlock<'b> {
     /// The version.
-    Here(Found<&'b Block>),
+    Here(Found<BlockRef<'b>>),
     /// There is none that is visible.
     Absent,
     /// All of the block lies before it: usually there is none, but versions of one key may straddle

@@ -2,7 +2,7 @@
 
 use super::damage::right_or_corrupt_in;
 use super::*;
-use crate::sstable::block::{Place, seal_stored};
+use crate::sstable::block::{BlockHolder, Place, seal_stored};
 use crate::sstable::index::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -126,7 +126,7 @@ fn a_node_with_a_gap_between_its_leaves_is_not_held() {
     let Index::Tree(index) = &table.index else { panic!("a flat index") };
     let place = index.node_handle(0).unwrap();
     let node = table.read_block(place, &mut Vec::new()).unwrap();
-    let second = index.leaf_handle(0, &node, 1).unwrap();
+    let second = index.leaf_handle(0, node.view(), 1).unwrap();
     // The value of the second entry begins with the offset of its leaf.
     let mut value = Vec::new();
     crate::sstable::index::tree::encode_leaf(second.offset, second.len, &mut value);

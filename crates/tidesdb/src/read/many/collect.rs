@@ -1,10 +1,9 @@
 //! What becomes of the values that a look-up of many keys finds: copies, or pinned values.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
-use tidesdb_files::sstable::{Block, Found};
+use tidesdb_files::sstable::{BlockHolder, BlockRef, Found};
 
 use super::super::{PinnedValue, copied};
 use crate::cache::HeldBlock;
@@ -15,7 +14,7 @@ use crate::memtable::MemtableVersion;
 /// Takes values that are found, each with the place of its key.
 pub(crate) trait Collect {
     /// A block while keys are looked for in it, and longer if a value keeps it.
-    type Held: Deref<Target = Block>;
+    type Held: BlockHolder;
 
     /// Takes over a block before keys are looked for in it.
     fn hold(&self, block: HeldBlock) -> Self::Held;
@@ -35,7 +34,8 @@ pub(crate) trait Collect {
     ///
     /// # Errors
     /// [`tidesdb_base::Error::OutOfMemory`].
-    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &Self::Held) -> Result<()>;
+    fn in_block(&mut self, at: usize, found: Found<BlockRef<'_>>, block: &Self::Held)
+    -> Result<()>;
 
     /// A value in memory of its own, as one that was read from a value log.
     fn fetched(&mut self, at: usize, value: Vec<u8>);
@@ -62,7 +62,7 @@ impl Collect for Vec<Option<Vec<u8>>> {
         Ok(())
     }
 
-    fn in_block(&mut self, at: usize, found: Found<&Block>, _: &HeldBlock) -> Result<()> {
+    fn in_block(&mut self, at: usize, found: Found<BlockRef<'_>>, _: &HeldBlock) -> Result<()> {
         self.fetched(at, copied(found.value())?);
         Ok(())
     }
@@ -90,11 +90,9 @@ pub(crate) struct Pins<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct SharedBlock(Arc<(HeldBlock, Lent)>);
 
-impl Deref for SharedBlock {
-    type Target = Block;
-
-    fn deref(&self) -> &Block {
-        &self.0.0
+impl BlockHolder for SharedBlock {
+    fn view(&self) -> BlockRef<'_> {
+        self.0.0.view()
     }
 }
 
@@ -110,7 +108,7 @@ impl Collect for Pins<'_> {
     type Held = SharedBlock;
 
     fn hold(&self, block: HeldBlock) -> SharedBlock {
-        let lent = self.budget.lend(Holder::Scans, block.memory_bytes() as u64);
+        let lent = self.budget.lend(Holder::Scans, block.view().memory_bytes() as u64);
         SharedBlock(Arc::new((block, lent)))
     }
 
@@ -126,7 +124,12 @@ impl Collect for Pins<'_> {
         Ok(())
     }
 
-    fn in_block(&mut self, at: usize, found: Found<&Block>, block: &SharedBlock) -> Result<()> {
+    fn in_block(
+        &mut self,
+        at: usize,
+        found: Found<BlockRef<'_>>,
+        block: &SharedBlock,
+    ) -> Result<()> {
         let found = found.map(|_| block.clone());
         self.put(at, PinnedValue::in_shared_block(self.family, found));
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::{
-    Block, BlockFinder, BlockHandle, BlockSource, Found, FoundInBlock, Table,
+    BlockFinder, BlockHandle, BlockHolder, BlockRef, BlockSource, Found, FoundInBlock, Table,
 };
 use tidesdb_lockfree::prefetch::prefetch;
 
@@ -164,7 +164,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
             let table = tables.get(wanted.table);
             wanted.block = table.and_then(|table| source.cached(table, wanted.handle));
             if let Some(block) = &wanted.block {
-                block.front().for_each(prefetch);
+                block.view().front().for_each(prefetch);
             }
         }
         Ok(())
@@ -192,30 +192,29 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
                 }
             };
             let block = self.collect.hold(block);
+            let view = block.view();
             for search in searches.by_ref().take(count) {
                 let key = search.asked.key;
-                let found =
-                    match table.lookup_in((handle, &block), key, self.read_point.sequence)? {
-                        FoundInBlock::Here(found) => {
-                            self.settle_in_table(search.asked, found, &block)?;
-                            true
-                        }
-                        FoundInBlock::Absent => false,
-                        FoundInBlock::Beyond => {
-                            let found =
-                                table.lookup(key, self.read_point.sequence, &self.blocks())?;
-                            let is_there = found.is_some();
-                            if let Some(found) = found {
-                                let held = OnceCell::new();
-                                let hold = |block| &**held.get_or_init(|| self.collect.hold(block));
-                                let found = found.map(hold);
-                                if let Some(block) = held.get() {
-                                    self.settle_in_table(search.asked, found, block)?;
-                                }
+                let found = match table.lookup_in((handle, view), key, self.read_point.sequence)? {
+                    FoundInBlock::Here(found) => {
+                        self.settle_in_table(search.asked, found, &block)?;
+                        true
+                    }
+                    FoundInBlock::Absent => false,
+                    FoundInBlock::Beyond => {
+                        let found = table.lookup(key, self.read_point.sequence, &self.blocks())?;
+                        let is_there = found.is_some();
+                        if let Some(found) = found {
+                            let held = OnceCell::new();
+                            let hold = |block| held.get_or_init(|| self.collect.hold(block)).view();
+                            let found = found.map(hold);
+                            if let Some(block) = held.get() {
+                                self.settle_in_table(search.asked, found, block)?;
                             }
-                            is_there
                         }
-                    };
+                        is_there
+                    }
+                };
                 if !found {
                     if table.has_filter() {
                         tick(&self.tally.filters_wrong);
@@ -230,7 +229,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
     fn settle_in_table(
         &mut self,
         asked: Asked<'k>,
-        found: Found<&Block>,
+        found: Found<BlockRef<'_>>,
         block: &C::Held,
     ) -> Result<()> {
         let (meta, deleted) = (found.meta(), &self.view.version.range_tombstones);
