@@ -33,6 +33,7 @@ const ORDER: &[&[&str]] = &[
 /// constants.
 const PURE: &[&str] = &[
     "flow/pace",
+    "flow/run_bounds",
     "flow/stall_timer",
     "memory/levels",
     "compaction/plan",
