@@ -2,8 +2,8 @@
 //! there.
 //!
 //! `cargo run --release -p bench-compare --example peer_readers_beside_writers -- ENGINE MILLIONS
-//! SECONDS [LIBRARY]`, next to `cargo run --release -p tidesdb --example readers_beside_writers` for
-//! ours: the same keys and values. It ends with the keys or with the time, whichever comes first.
+//! SECONDS [LIBRARY]` runs it; `cargo run --release -p tidesdb --example readers_beside_writers`
+//! does the same with ours. It ends with the keys or with the time, whichever comes first.
 //! `LIBRARY` is that of an engine that is loaded at run time, such as RocksDB.
 
 use std::error::Error;
