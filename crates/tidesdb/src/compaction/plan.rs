@@ -37,7 +37,7 @@ mod tiers;
 
 use tidesdb_base::liveness::Liveness;
 
-use self::tiers::{by_tiers, small_first};
+use self::tiers::{by_tiers, by_tiers_beside_others, small_first};
 use crate::output::slices::SLICES;
 
 /// What the planner knows of one sorted run.
@@ -179,6 +179,8 @@ const BYTES_PER_SECOND_OF_REST: u64 = 32 << 20;
 pub(crate) struct PlanRules {
     /// Runs of one class that are merged.
     pub fan_in: usize,
+    /// `l1_file_count_trigger`, of which the numbers of runs that slow writers are multiples.
+    pub trigger: u64,
     /// The family is read, and not deleted in bulk: few runs are worth more than fast writes.
     pub favours_readers: bool,
     /// A run of a quiet family is spared when it is more than this many times all newer ones.
@@ -291,7 +293,8 @@ fn beside_others(
 ) -> Option<CompactionPlan> {
     let candidates = readable(runs);
     let free = candidates.get(..in_progress.free.min(candidates.len()))?;
-    compact_for_number(runs, by_tiers(free, rules, in_progress.most_bytes)?)
+    let count = by_tiers_beside_others(free, runs, rules, in_progress.most_bytes)?;
+    compact_for_number(runs, count)
 }
 
 /// Bytes of the inputs, about.

@@ -82,6 +82,7 @@ fn has_too_many_tombstones(table: &TableFile, options: &FamilyOptions) -> bool {
 pub(crate) fn rules(options: &FamilyOptions, favours_readers: bool) -> PlanRules {
     PlanRules {
         fan_in: options.l1_file_count_trigger * FAN_IN_PER_TRIGGER,
+        trigger: options.l1_file_count_trigger as u64,
         favours_readers,
         size_ratio: options.level_size_ratio,
         max_space_amplification: options.max_space_amplification,

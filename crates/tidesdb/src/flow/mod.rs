@@ -29,6 +29,7 @@ pub(crate) use self::pace::{
     FamilySignals, Pace, family_pace, is_held, is_slowed_by_garbage, memory_pace,
 };
 pub(crate) use self::pacer::Pacer;
+pub(crate) use self::run_bounds::RunBounds;
 pub(crate) use self::stall_timer::StallTimer;
 pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};
 

@@ -7,6 +7,7 @@ mod simulation;
 
 const RULES: PlanRules = PlanRules {
     fan_in: 4,
+    trigger: 2,
     favours_readers: true,
     size_ratio: 10,
     max_space_amplification: 1.5,
@@ -474,6 +475,24 @@ fn a_long_merge_has_many_small_runs_joined_first() {
     assert_eq!(count(&[&small[3..], &long].concat()), Some(5), "few are as well taken along");
     let soon_done = [0.003, 0.003, 0.01, 0.2, 0.2, 0.2, 0.2];
     assert_eq!(count(&soon_done), Some(7));
+}
+
+/// While a long merge held many runs, those that were flushed waited for as many as ever, and
+/// writers stood almost still until its end.
+#[test]
+fn fewer_runs_are_merged_beside_a_long_merge_the_more_there_are() {
+    let rules = PlanRules { fan_in: 8, trigger: 4, ..RULES };
+    let merged = |free: usize, held: usize| {
+        let state = large(&[&vec![0.03; free][..], &vec![0.2; held]].concat());
+        beside_others(&state, free, &rules, u64::MAX).map(|plan| plan.count)
+    };
+    // From 12 runs on writers are slowed, and most by 24; 6 are a class at this size.
+    assert_eq!([merged(5, 13), merged(6, 12)], [None, Some(6)]);
+    assert_eq!([merged(3, 18), merged(4, 18)], [None, Some(4)]);
+    assert_eq!([merged(1, 23), merged(2, 22), merged(3, 30)], [None, Some(2), Some(3)]);
+    let quiet = PlanRules { fan_in: 4, ..rules };
+    let state = large(&[&vec![0.03; 2][..], &[0.2; 40]].concat());
+    assert!(beside_others(&state, 2, &quiet, u64::MAX).is_none(), "few are merged anyway");
 }
 
 /// A merge into a flushed run is one step, however large: 8 GB after a restart.

@@ -6,6 +6,7 @@
 //! terabyte pays and gets stands in `docs/design/0002-bounded-steps.md`.
 
 use super::{PlanRules, RunSummary, bytes_of};
+use crate::flow::RunBounds;
 
 /// While the family is not read, this many times as many runs of an upper class wait for a
 /// compaction.
@@ -18,6 +19,9 @@ const MOST_UNREAD_RUNS_PER_FAN_IN: usize = 4;
 const LARGE_BYTES: u64 = 16 << 30;
 /// The same for families that are kept for readers.
 const LARGE_READ_BYTES: u64 = 1 << 30;
+
+/// A family that merges no more runs at once than this does not merge fewer when they pile up.
+const FEW_RUNS: usize = 4;
 
 /// A compaction from this size on has small runs joined first: it holds all its runs until its end,
 /// and what is flushed meanwhile comes on top of them. Threads that share the processors with
@@ -37,6 +41,23 @@ impl PlanRules {
             _ => 3,
         };
         Self { fan_in: (self.fan_in * eighths / 8).max(2), ..*self }
+    }
+
+    /// How many runs of a class are worth a compaction beside others, for a family of `all` runs: as
+    /// many as usual, but fewer in the last quarter of the way from where writers begin to be
+    /// slowed to where they are slowest. Where few runs are merged anyway it stays so, since each
+    /// byte is rewritten as often as it may be.
+    fn least_fan_in(&self, all: &[RunSummary]) -> usize {
+        if self.fan_in <= FEW_RUNS {
+            return self.fan_in;
+        }
+        let bytes = bytes_of(all, all.len());
+        let bounds = RunBounds::of(bytes, self.favours_readers, self.trigger);
+        let last_quarter = (bounds.slowest - bounds.slowing).div_ceil(4).max(1);
+        let from = bounds.slowest - last_quarter;
+        let over = (all.len() as u64).saturating_sub(from).min(last_quarter);
+        let most_less = (self.fan_in - 2) as u64;
+        self.fan_in - (over * most_less).div_ceil(last_quarter) as usize
     }
 }
 
@@ -61,6 +82,23 @@ pub(super) fn small_first(runs: &[RunSummary], count: usize, bytes: u64, least: 
 fn into_compacted(runs: &[RunSummary], count: usize) -> Option<usize> {
     let last = runs.iter().take(count).rposition(|run| run.level > 1)?;
     (last > 0).then_some(last + 1)
+}
+
+/// The newest of `runs` to be merged for their number, if they have at most `most_bytes`, while the
+/// rest of `all` runs of the family is in compactions under way.
+///
+/// What these hold is merged when they end, and what is flushed meanwhile comes on top. Where that
+/// would soon make writers slowest, fewer runs of a class are waited for: down to two, the nearer
+/// the bound is.
+pub(super) fn by_tiers_beside_others(
+    runs: &[RunSummary],
+    all: &[RunSummary],
+    rules: &PlanRules,
+    most_bytes: u64,
+) -> Option<usize> {
+    let fan_ins = (rules.least_fan_in(all)..=rules.fan_in).rev();
+    let rules_of = |fan_in| PlanRules { fan_in, ..*rules };
+    fan_ins.map(rules_of).find_map(|rules| by_tiers(runs, &rules, most_bytes))
 }
 
 /// The newest runs that hold enough of one class, if they have at most so many bytes.

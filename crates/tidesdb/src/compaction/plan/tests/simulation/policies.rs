@@ -86,6 +86,7 @@ impl TidesDb {
         let amplification = world.options.max_space_amplification;
         PlanRules {
             fan_in: world.options.l1_file_count_trigger * 2,
+            trigger: world.options.l1_file_count_trigger as u64,
             favours_readers: self.favours_readers(world),
             size_ratio: world.options.level_size_ratio,
             max_space_amplification: amplification,
