@@ -43,8 +43,6 @@ pub(crate) struct FamilyState {
     pub counters: FamilyCounters,
     /// What the range tombstones of the newest version take, about.
     tombstones: Mutex<Lent>,
-    /// See [`BUDGET_PART`].
-    most_tombstone_bytes: u64,
     _lent: Lent,
 }
 
@@ -52,7 +50,7 @@ pub(crate) struct FamilyState {
 /// take: this state, empty memtables, counters of some threads, and its place in the catalog.
 const FAMILY_BYTES: u64 = 4 << 10;
 
-/// Families take at most one part in so many of the budget, and so do the range tombstones of one.
+/// Families take at most one part in so many of the budget, and so do the range tombstones of all.
 /// No flush gives their memory back, and with more than that all commits would wait for flushes
 /// that free nothing.
 const BUDGET_PART: u64 = 2;
@@ -106,9 +104,8 @@ impl FamilyState {
     ) -> Self {
         let is_counted = budget.held_by(Holder::Families) < budget.bytes() / BUDGET_PART;
         let counted = if is_counted { FAMILY_BYTES } else { 0 };
-        let most_tombstone_bytes = budget.bytes() / BUDGET_PART;
-        let tombstone_bytes = view.version.range_tombstones.memory_bytes();
-        let tombstone_bytes = tombstone_bytes.min(most_tombstone_bytes);
+        let mut tombstones = budget.lend(Holder::RangeTombstones, 0);
+        tombstones.change_within(view.version.range_tombstones.memory_bytes(), BUDGET_PART);
         let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
         let flow = FamilyFlow { held, ..FamilyFlow::default() };
         Self {
@@ -123,8 +120,7 @@ impl FamilyState {
             reads: FamilyReads::default(),
             flushes: FamilyFlushes::default(),
             compactions: FamilyCompactions::default(),
-            tombstones: Mutex::new(budget.lend(Holder::References, tombstone_bytes)),
-            most_tombstone_bytes,
+            tombstones: Mutex::new(tombstones),
             counters: FamilyCounters::default(),
             _lent: budget.lend(Holder::Families, counted),
         }
@@ -191,7 +187,7 @@ impl FamilyState {
             // ORDERING: release, so that a writer let in again finds the view that made room.
             self.writes.flow.held.store(held(next), Ordering::Release);
             let tombstone_bytes = next.version.range_tombstones.memory_bytes();
-            lock(&self.tombstones).change_to(tombstone_bytes.min(self.most_tombstone_bytes));
+            lock(&self.tombstones).change_within(tombstone_bytes, BUDGET_PART);
         });
     }
 

@@ -217,7 +217,9 @@ impl Core {
         self.restate_manifest_later(&mut catalog);
         for flushed in flushes {
             if flushed.family.is_dropped() {
+                // The drop empties the view, and what is put into it later would stay.
                 remove_all(self.env.vfs.as_ref(), &flushed.written.paths);
+                continue;
             }
             self.swap_in(flushed);
         }

@@ -70,6 +70,8 @@ pub(crate) enum Holder {
     Background,
     /// Families themselves, whatever they hold.
     Families,
+    /// Range tombstones that lie in tables.
+    RangeTombstones,
 }
 
 /// A cache whose size follows the plan.
@@ -95,7 +97,7 @@ pub(crate) struct MemoryBudget {
     cache_wanted: AtomicU64,
     /// What the log's mapped segments take.
     log_bytes: u64,
-    held: [AtomicU64; 6],
+    held: [AtomicU64; 7],
     /// What open tables hold of their index nodes; counts as held by tables as well.
     index_nodes: AtomicU64,
     /// What is remembered of finished serializable transactions.
@@ -226,7 +228,7 @@ impl MemoryBudget {
             memtables: pool.lent_bytes,
             recycled: pool.idle_bytes,
             block_cache: self.blocks.used_bytes(),
-            tables: held(Holder::Tables) + held(Holder::References),
+            tables: held(Holder::Tables) + held(Holder::References) + held(Holder::RangeTombstones),
             scans: held(Holder::Scans),
             transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
             background: held(Holder::Background),
@@ -308,6 +310,14 @@ impl Lent {
             self.budget.give_back(self.holder, self.bytes - bytes);
         }
         self.bytes = bytes;
+    }
+
+    /// Notes that it is so many bytes now, or as many as keep what is noted for the holder in all to
+    /// one part in `part` of the budget.
+    pub(crate) fn change_within(&mut self, bytes: u64, part: u64) {
+        let others = self.budget.held_by(self.holder).saturating_sub(self.bytes);
+        let most = (self.budget.bytes() / part).saturating_sub(others);
+        self.change_to(bytes.min(most));
     }
 
     /// What is noted, in bytes.

@@ -9,6 +9,7 @@
 use std::sync::{Arc, Weak};
 
 use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::range_tombstone::RangeTombstone;
 
 use super::range_tombstones::overlapping;
 use super::run::RunTotals;
@@ -42,25 +43,49 @@ impl CoveredTables {
             self.look_at(version, run, &run.tables);
         }
         let through = self.through;
-        for set in version.range_tombstones.as_slice() {
-            if set.highest_sequence() <= through {
-                continue;
-            }
-            for tombstone in set.as_slice().iter().filter(|one| one.sequence > through) {
-                for run in &known {
-                    self.look_at(version, run, overlapping(run, tombstone));
-                }
-            }
+        let sets = version.range_tombstones.as_slice().iter();
+        let changed = sets.filter(|set| set.highest_sequence() > through);
+        let tombstones = changed.flat_map(|set| set.as_slice());
+        let new: Vec<_> = tombstones.filter(|one| one.sequence > through).collect();
+        for run in known {
+            self.look_again(version, run, &new);
         }
         self.through = through.max(version.range_tombstones.highest_sequence());
         self.runs = version.runs.iter().map(|run| Arc::downgrade(&run.totals)).collect();
-        let mut tables: Vec<_> =
-            self.found.iter().filter_map(|(_, table)| table.upgrade()).collect();
         // The tombstone may have gone meanwhile, and several may cover a table.
-        tables.retain(|table| version.is_covered(&table.record, SequenceNumber::MAX));
+        self.found.sort_by_key(|(_, table)| table.as_ptr());
+        self.found.dedup_by_key(|(_, table)| table.as_ptr());
+        let mut tables = Vec::with_capacity(self.found.len());
+        self.found.retain(|(_, table)| {
+            let covered =
+                |table: &Arc<TableFile>| version.is_covered(&table.record, SequenceNumber::MAX);
+            let table = table.upgrade().filter(covered);
+            let is_covered = table.is_some();
+            tables.extend(table);
+            is_covered
+        });
         tables.sort_by_key(|table| table.record.number);
-        tables.dedup_by_key(|table| table.record.number);
         tables
+    }
+
+    #[cfg(test)]
+    pub(super) const fn kept(&self) -> usize {
+        self.found.len()
+    }
+
+    /// Looks at the tables of a known run that overlap new tombstones: at all of them once, where
+    /// these are so many that it would be more than that.
+    fn look_again(&mut self, version: &Version, run: &Run, new: &[&Arc<RangeTombstone>]) {
+        let mut left = run.tables.len();
+        for tombstone in new {
+            let tables = overlapping(run, tombstone);
+            let Some(rest) = left.checked_sub(tables.len().max(1)) else {
+                self.look_at(version, run, &run.tables);
+                return;
+            };
+            left = rest;
+            self.look_at(version, run, tables);
+        }
     }
 
     fn look_at(&mut self, version: &Version, run: &Run, tables: &[Arc<TableFile>]) {

@@ -249,5 +249,27 @@ fn covered_tables_are_found_without_a_look_at_all_tables() {
         let of_changed_runs = if turn % 5 == 0 { 2 * 1000 / RUNS as usize } else { 0 };
         let most = if is_first { 1001 } else { of_changed_runs + 20 * RUNS as usize };
         assert!(covered.looked_at <= most, "{turn}: {} tables", covered.looked_at);
+        assert!(covered.kept() <= found.len(), "{turn}: {} are kept", covered.kept());
     }
+}
+
+/// Each new tombstone was looked up in each run.
+#[test]
+fn many_tombstones_at_once_cost_two_looks_at_each_table() {
+    const TABLES: u64 = 40;
+    let context = context();
+    let tables = (0..TABLES).map(|number| table(&context, (2, 1), number, number * KEYS));
+    let mut version = Version::of_tables(tables, BTreeMap::new());
+    let mut covered = CoveredTables::default();
+    let bytes = |key: u64| key.to_be_bytes().into();
+    let tombstone = |key: u64, end: u64, sequence: u64| {
+        Arc::new(RangeTombstone { start: bytes(key), end: bytes(end), sequence })
+    };
+    version.add_tombstones(&[tombstone(0, 1, 5_000)]);
+    covered.of(&version);
+    let all: Vec<_> = (0..1000).map(|n| tombstone(n, u64::MAX, 5_001 + n)).collect();
+    version.add_tombstones(&all);
+    covered.looked_at = 0;
+    assert!(!covered.of(&version).is_empty());
+    assert!(covered.looked_at <= 2 * TABLES as usize, "{} tables", covered.looked_at);
 }

@@ -25,6 +25,9 @@ use crate::version::{DirectValueWriter, Extent, OpenDirectFile, ValueLogFile, Va
 /// A file that is longer than this is closed and another one started.
 const FULL_FILE_BYTES: u64 = 256 << 20;
 
+/// What an operation with a pointer takes beside its key, at most.
+const POINTER_BYTES: usize = 64;
+
 /// Where a file ended before a commit.
 #[derive(Clone, Copy, Debug)]
 struct FileEnd {
@@ -51,7 +54,8 @@ type Pointer<'a> = (usize, &'a DirectValue, Vec<u8>);
 fn with_pointers(batch: &WriteBatch, mut pointers: Vec<Pointer<'_>>) -> Result<Vec<u8>> {
     pointers.sort_by_key(|(position, ..)| *position);
     let mut operations = Vec::new();
-    let bytes = batch.record.len() + 64 * pointers.len();
+    let of_pointers = pointers.iter().map(|(_, value, _)| value.key.len() + POINTER_BYTES);
+    let bytes = batch.record.len() + of_pointers.sum::<usize>();
     if operations.try_reserve_exact(bytes).is_err() {
         return Err(Error::OutOfMemory("the record of a commit"));
     }
@@ -230,7 +234,8 @@ impl Core {
             pointer.encode(&mut encoded);
             pointers.push((value.position, value, encoded));
         }
-        let encoded: usize = pointers.iter().map(|(_, value, _)| value.key.len() + 64).sum();
+        let encoded: usize =
+            pointers.iter().map(|(_, value, _)| value.key.len() + POINTER_BYTES).sum();
         if batch.record.len() + encoded > MAX_BATCH_BYTES {
             return Err(Error::TooLarge {
                 what: "write batch",

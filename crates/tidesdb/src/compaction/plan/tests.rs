@@ -507,3 +507,15 @@ fn a_long_merge_does_not_go_into_a_flushed_run() {
     one[1].level = 1;
     assert_eq!(compact_newest(&one, 2).map(|plan| plan.count), Some(2));
 }
+
+/// A compaction of flushed runs that did not end left them below what had been merged meanwhile.
+/// That was then rewritten with each flush, and they were never merged.
+#[test]
+fn flushed_runs_below_a_larger_one_have_their_turn() {
+    let rules = PlanRules { fan_in: 8, trigger: 4, ..RULES };
+    let mut state = large(&[&[0.03, 0.45][..], &[0.07; 10]].concat());
+    state.iter_mut().for_each(|run| run.level = 1);
+    state[1].level = 2;
+    let plan = next_compaction(&state, &rules, Activity::Busy).unwrap();
+    assert_eq!((plan.count, plan.into_oldest), (12, false));
+}

@@ -27,6 +27,9 @@ const FEW_RUNS: usize = 4;
 /// and what is flushed meanwhile comes on top of them. Threads that share the processors with
 /// readers and writers take half a minute for it.
 const LONG_MERGE_BYTES: u64 = 1 << 30;
+/// A compaction ends above flushed runs, in one that was merged before, if the newer ones are at
+/// least one part in so many of that one.
+const LEAST_NEWER_PART: u64 = 4;
 /// Runs are small when together they are at most this part of the compaction.
 const SMALL_PART: u64 = 16;
 
@@ -77,11 +80,15 @@ pub(super) fn small_first(runs: &[RunSummary], count: usize, bytes: u64, least: 
     count
 }
 
-/// The newest of so many runs down to the oldest that was merged before, if these are several: what
-/// a compaction that was cut short has left of a flushed run may lie below large ones.
+/// The newest of so many runs down to the oldest that was merged before: what a compaction that was
+/// cut short has left of a flushed run may lie below large ones. Only if the newer ones are a good
+/// part of that one. Otherwise it would be rewritten for each flush, and the flushed runs below it
+/// would never have their turn.
 fn into_compacted(runs: &[RunSummary], count: usize) -> Option<usize> {
     let last = runs.iter().take(count).rposition(|run| run.level > 1)?;
-    (last > 0).then_some(last + 1)
+    let newer = bytes_of(runs, last);
+    (last > 0 && newer.saturating_mul(LEAST_NEWER_PART) >= runs.get(last)?.bytes)
+        .then_some(last + 1)
 }
 
 /// The newest of `runs` to be merged for their number, if they have at most `most_bytes`, while the

@@ -21,6 +21,10 @@ use crate::transaction::read_set::ReadSet;
 use crate::wal::ANY_KEY;
 use crate::write::WriteBatch;
 
+/// How often a commit begins again at most that has written large values: it holds the value logs of
+/// its families, for which other commits of large values, drops and copies wait.
+const MOST_TRIES_WITH_VALUES: u32 = 1;
+
 /// The checks of a commit that has read, or only read.
 // More than a dozen fields: the state of one commit from its first look to its judgement.
 pub(in crate::transaction) struct Validation<'t> {
@@ -42,6 +46,7 @@ pub(in crate::transaction) struct Validation<'t> {
     /// The second look would have taken too long, and the place was given back.
     too_much: bool,
     tries: u32,
+    most_tries: u32,
     /// How often it has looked again at what came in during a look.
     catch_ups: u32,
 }
@@ -55,6 +60,7 @@ impl<'t> Validation<'t> {
         reads: Option<MutexGuard<'t, ReadSet>>,
     ) -> Self {
         let checked = batch.filter(|_| level.checks_writes());
+        let holds_value_logs = batch.is_some_and(|batch| !batch.direct.is_empty());
         Self {
             core,
             level,
@@ -70,6 +76,7 @@ impl<'t> Validation<'t> {
             in_place: false,
             too_much: false,
             tries: 0,
+            most_tries: if holds_value_logs { MOST_TRIES_WITH_VALUES } else { MOST_TRIES },
             catch_ups: 0,
         }
     }
@@ -150,7 +157,10 @@ impl<'t> Validation<'t> {
         if !std::mem::take(&mut self.too_much) {
             return Ok(false);
         }
-        self.look_first()?;
+        match self.most_tries {
+            MOST_TRIES => self.look_first()?,
+            _ => self.look_outside()?,
+        }
         Ok(true)
     }
 
@@ -240,7 +250,7 @@ impl<'t> Validation<'t> {
     /// One that no caller sees, when it begins again.
     pub(super) fn give_place_back(&mut self) -> Result<&'static str> {
         self.dependencies = None;
-        self.too_much = self.tries < MOST_TRIES;
+        self.too_much = self.tries < self.most_tries;
         if self.too_much {
             return Err(Error::Internal("a look at what was read takes too long".to_owned()));
         }
