@@ -20,7 +20,7 @@ use clap::ValueEnum;
 /// Names of all suites, and what they are for.
 pub(crate) const SUITES: [(&str, &str); 18] = [
     ("core", "every kind of operation; what claims are made from"),
-    ("compare", "a minute for everybody who has just built the tool"),
+    ("compare", "a minute, for a first run of the tool"),
     ("reach", "the rows that this engine's goals are measured by"),
     ("sustained", "overwrites for minutes, and reads beside writers against quiet ones"),
     ("sync", "durable commits"),

@@ -54,13 +54,13 @@ pub struct DbOptions {
     pub max_retained_log_bytes: u64,
     /// Write the log through `pwrite` instead of a shared mapping. Default `false`.
     pub log_without_mapping: bool,
-    /// Bytes of memory that the database may take in all: memtables, block cache, indexes and
-    /// filters, log buffers, scans, transactions, what flushes and compactions need, and 4 KiB for
-    /// each column family. As it is approached, large memtables are written out early and the block
-    /// cache shrinks, then writers are slowed down, then they wait for flushes; reads never wait. A
-    /// budget smaller than a write buffer is kept by freezing memtables earlier. 0 means three
-    /// quarters of the smaller of the machine's memory and the control group's limit; otherwise at
-    /// least 4 MiB and at least eight log segments. Default 0.
+    /// Bytes of memory that the database may take in all: memtables, block cache, indexes, filters,
+    /// range tombstones, log buffers, scans, transactions, what flushes and compactions need, and 4
+    /// KiB for each column family. As it is approached, large memtables are written out early and
+    /// the block cache shrinks, then writers are slowed down, then they wait for flushes; reads
+    /// never wait. A budget smaller than a write buffer is kept by freezing memtables earlier. 0
+    /// means three quarters of the smaller of the machine's memory and the control group's limit;
+    /// otherwise at least 4 MiB and at least eight log segments. Default 0.
     pub max_memory_usage: u64,
     /// Milliseconds without any progress of flushes after which a writer that waits for them, or
     /// the caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on;

@@ -44,10 +44,10 @@ pub struct FamilyOptions {
     /// table is open, and once these are half of a table's all of them do, as long as those of all
     /// tables take at most a sixteenth of the memory budget; others are read through the block
     /// cache. Gets and seeks of what the block cache does not have and the kernel's page cache has
-    /// are faster, from the disk itself both forms are level, and cached ones are a little slower.
-    /// Tables whose keys are not asked for take little memory, and files are a tenth larger, or a
-    /// sixth where values of some hundred bytes compress well. Both kinds of tables may be mixed in
-    /// a family. Default `false`.
+    /// are faster; from the disk itself, and from the block cache, both forms are level. Tables
+    /// whose keys are not asked for take little memory, and files are a tenth larger, or a sixth
+    /// where values of some hundred bytes compress well. Both kinds of tables may be mixed in a
+    /// family. Default `false`.
     pub use_btree: bool,
     /// Keep the index of a table, an entry for each data block, in memory while the table is open.
     /// Without, the entries lie in index nodes of about `block_size` bytes, which are kept and read
@@ -79,8 +79,9 @@ pub struct FamilyOptions {
     /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
     pub l0_queue_stall_threshold: usize,
     /// Target number of sorted runs. Twice this many runs of one size are compacted (four times for
-    /// larger sizes while the family is not read). Writers are slowed from twice as many
-    /// of the first level on, or eight times as many in all. Default 4.
+    /// larger sizes while the family is not read). Writers are slowed from twice as many runs of
+    /// level 1 on, or eight times as many in all; in a family that is read, from three times on at
+    /// 1 GiB and one and a half at 256 GiB. Default 4.
     pub l1_file_count_trigger: usize,
     /// How many times as large as all newer runs together a run must be to be spared when a family
     /// at rest is compacted for its readers. Default 10.

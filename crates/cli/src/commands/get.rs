@@ -137,7 +137,7 @@ fn each_some(
     work(&keys)
 }
 
-/// When keys expire, as a scan says that reads what they were read from.
+/// When keys expire, looked up by a scan of the state that they were read from.
 pub(crate) struct Expiries {
     pub(crate) scan: Scan,
     /// The order of the family's keys.

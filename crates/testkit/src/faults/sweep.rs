@@ -189,8 +189,8 @@ impl Sweep {
     }
 
     /// One scenario, in which memory for what lies in files is refused: buffers of flushes,
-    /// compactions, readers and openings, indexes and filters. As many of the times that some is
-    /// asked for have their turn as the sweep has runs for.
+    /// compactions, readers and openings, indexes and filters. Each run refuses another request,
+    /// evenly spaced over all requests; there are as many runs as the sweep has.
     ///
     /// # Errors
     /// The first finding.

@@ -137,9 +137,9 @@ pub(super) const LEAST_OWN_GARBAGE: f64 = 1.25;
 /// fan-in, those of a tier are merged first.
 const MOST_SLICED_RUNS_PER_FAN_IN: usize = 4;
 
-/// Before a long compaction, so many small runs are joined first. Garbage is collected slice by
-/// slice, which takes less long than what makes runs fewer.
+/// So many small runs are joined before a long compaction that is for the number of runs.
 const LEAST_JOINED_FOR_NUMBER: usize = 3;
+/// The same before one for garbage: it goes by slices, so it takes less long.
 const LEAST_JOINED_FOR_GARBAGE: usize = 5;
 
 /// The share of bytes from which expired ones are collected however much garbage is allowed: a

@@ -71,7 +71,7 @@ impl Families {
         self.write().remove(name);
     }
 
-    /// Whether families may be made that are called that, in addition to `present` others.
+    /// Whether families of these names and options may be made in addition to `present` others.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for a bad name, [`Error::FamilyExists`],

@@ -5,9 +5,10 @@
 //! So writers go at full speed while there is plenty of room, and are at the rate of the flush when
 //! there is none, without a jump. A burst does not fill a memtable again and again: the first time,
 //! writers go at full speed until little of the room is left, if the flush is short. They wait only
-//! when the room is used up, and only for a flush that is under way. Merges never make them wait:
-//! the more runs lie in the first level, and the more garbage the tables hold of what
-//! `max_space_amplification` allows, the slower they go, down to a fiftieth of the rate of flushes.
+//! when the room is used up, and only for a flush that is under way. Compactions never make them
+//! wait: the more runs there are, of level 1 or in all, and the more garbage the tables hold of
+//! what `max_space_amplification` allows, the slower they go, down to a fiftieth of the rate of
+//! flushes.
 
 use tidesdb_base::event::{MemoryLevel, StallReason};
 
@@ -25,8 +26,8 @@ const BURST_PART: u64 = 8;
 /// would be slow.
 const LONGEST_BURST_DEBT_NANOS: u64 = 400_000_000;
 
-/// Runs of the first level, as multiples of the trigger of compactions, between which writers are
-/// slowed more and more.
+/// Runs of level 1, as multiples of the trigger of compactions, between which writers are slowed
+/// more and more.
 const SLOWING_RUNS_PER_TRIGGER: u64 = 2;
 const SLOWEST_RUNS_PER_TRIGGER: u64 = 9;
 
@@ -62,7 +63,7 @@ pub(crate) struct FamilySignals {
     pub flushed_bytes: u64,
     /// Writers had to make room last for a flush, and go on as fast.
     pub paced: bool,
-    /// Runs in the first level.
+    /// Runs of level 1.
     pub young_runs: u64,
     /// Runs in all levels.
     pub runs: u64,

@@ -1,7 +1,7 @@
 //! How many runs a family may have before its writers make room for compactions.
 //!
 //! Each run costs a reader. Compactions keep runs few, and where they fall behind, writers are
-//! slowed between two numbers of runs, `pace` says how much.
+//! slowed between two numbers of runs. `pace` says by how much.
 
 /// Bounds as multiples of `l1_file_count_trigger`, for any family.
 const SLOWING_PER_TRIGGER: f64 = 8.0;
@@ -25,8 +25,8 @@ pub(crate) struct RunBounds {
 
 impl RunBounds {
     /// Those of a family whose runs have `run_bytes`. In a small family the compactions that keep
-    /// runs few are soon done. In a large one they take long, and writers that nothing holds go on
-    /// until readers meet three times as many runs.
+    /// runs few are soon done. In a large one they take long, and writers that nothing slows go on
+    /// until readers have three times as many runs to look into.
     pub(crate) fn of(run_bytes: u64, favours_readers: bool, trigger: u64) -> Self {
         let mut bounds = (SLOWING_PER_TRIGGER, SLOWEST_PER_TRIGGER);
         if favours_readers {

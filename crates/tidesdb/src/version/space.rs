@@ -24,7 +24,7 @@ const LEAST_RUNS: usize = 4;
 /// A family is being deleted in bulk when at most one part in so many of the entries of its newest
 /// runs is no deletion.
 const OTHERS_PART: u64 = 4;
-/// And when these deletions are at least one part in so many of all of its entries. Small runs tell
+/// They also have to be at least one part in so many of all entries of the family. Small runs tell
 /// nothing of a large family. One in which bulk deletions have just begun is one soon.
 const FAMILY_PART: u64 = 128;
 

@@ -143,8 +143,8 @@ impl Drop for Reservation<'_> {
 impl Wal {
     /// Enters the gate and takes a place in the log for a commit with so many bytes of payload. The
     /// end of the place is the sequence number of the commit. `signature` says what the commit
-    /// touches, see [`signature_of`]. There is none in a segment that is full: then [`Wal::follow`]
-    /// is called, and this again.
+    /// touches, see [`signature_of`]. There is none in a segment that is full: the caller calls
+    /// [`Wal::follow`] then, and this again.
     ///
     /// A caller may wait with its place until everything in front of it is published, since no
     /// earlier commit ever waits for a later one.

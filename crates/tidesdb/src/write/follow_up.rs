@@ -13,7 +13,8 @@ use crate::core::Core;
 use crate::family::FamilyState;
 
 impl Core {
-    /// What follows once a batch is visible: durability, hooks, freezing what is full.
+    /// What follows once a batch is visible: it is made durable, full memtables are frozen, and
+    /// hooks are called.
     ///
     /// # Errors
     /// [`Error::NotDurable`]: all the rest is done then.

@@ -43,8 +43,8 @@ impl Core {
         }
     }
 
-    /// As [`Core::take_place`], where the segment of the log has room: otherwise
-    /// [`Core::follow_segment`] is called, and this again.
+    /// As [`Core::take_place`], where the segment of the log has room: otherwise the caller calls
+    /// [`Core::follow_segment`], and then this again.
     ///
     /// # Errors
     /// As there.

@@ -103,8 +103,8 @@ impl<'a> Prepared<'a> {
         core.take_place(self.payload(), &batch.families, batch.signature)
     }
 
-    /// As [`Prepared::take_place`], where the segment of the log has room: otherwise
-    /// [`Prepared::follow_segment`] is called, and this again.
+    /// As [`Prepared::take_place`], where the segment of the log has room: otherwise the caller
+    /// calls [`Prepared::follow_segment`], and then this again.
     ///
     /// # Errors
     /// As there.

@@ -3,7 +3,8 @@
 //! More runs of a class save rewriting, fewer are quicker to read. A small family lies in memory
 //! and has few classes, so it waits for many. A large one has more classes, and each run costs a
 //! reader a block of the disk: it waits for fewer, the fewer the larger it is. What a family of a
-//! terabyte pays and gets stands in `docs/design/0002-bounded-steps.md`.
+//! terabyte pays and gets stands in `docs/design/0004-simulated-scale.md` and
+//! `0005-slow-compactions.md`.
 
 use super::{PlanRules, RunSummary, bytes_of};
 use crate::flow::RunBounds;
@@ -24,8 +25,8 @@ const LARGE_READ_BYTES: u64 = 1 << 30;
 const FEW_RUNS: usize = 4;
 
 /// A compaction from this size on has small runs joined first: it holds all its runs until its end,
-/// and what is flushed meanwhile comes on top of them. Threads that share the processors with
-/// readers and writers take half a minute for it.
+/// and what is flushed meanwhile comes on top of them. A thread that shares the processors with
+/// readers and writers takes 18 seconds for it.
 const LONG_MERGE_BYTES: u64 = 1 << 30;
 /// A compaction ends above flushed runs, in one that was merged before, if the newer ones are at
 /// least one part in so many of that one.
@@ -46,8 +47,8 @@ impl PlanRules {
         Self { fan_in: (self.fan_in * eighths / 8).max(2), ..*self }
     }
 
-    /// How many runs of a class are worth a compaction beside others, for a family of `all` runs: as
-    /// many as usual, but fewer in the last quarter of the way from where writers begin to be
+    /// How many runs of a class are worth a compaction beside others, for a family of `all` runs:
+    /// as many as usual, but fewer in the last quarter of the way from where writers begin to be
     /// slowed to where they are slowest. Where few runs are merged anyway it stays so, since each
     /// byte is rewritten as often as it may be.
     fn least_fan_in(&self, all: &[RunSummary]) -> usize {

@@ -42,7 +42,7 @@
 //! | `read_conflicts` | changes of what a serializable transaction has read |
 //! | `recording` | what a serializable transaction has read, recorded for others |
 //! | `changes` | which keys have newer versions than a snapshot |
-//! | `logged_changes` | the same for many reads at once, from what was logged a moment ago |
+//! | `logged_changes` | the same for many reads, from what was logged since the first look |
 //! | `views` | the views of families that a commit looks at |
 
 mod changes;
