@@ -312,8 +312,8 @@ impl Lent {
         self.bytes = bytes;
     }
 
-    /// Notes that it is so many bytes now, or as many as keep what is noted for the holder in all to
-    /// one part in `part` of the budget.
+    /// Notes that it is so many bytes now, or as many as keep what is noted for the holder in all
+    /// to one part in `part` of the budget.
     pub(crate) fn change_within(&mut self, bytes: u64, part: u64) {
         let others = self.budget.held_by(self.holder).saturating_sub(self.bytes);
         let most = (self.budget.bytes() / part).saturating_sub(others);

@@ -21,8 +21,8 @@ use crate::transaction::read_set::ReadSet;
 use crate::wal::ANY_KEY;
 use crate::write::WriteBatch;
 
-/// How often a commit begins again at most that has written large values: it holds the value logs of
-/// its families, for which other commits of large values, drops and copies wait.
+/// How often a commit begins again at most that has written large values: it holds the value logs
+/// of its families, for which other commits of large values, drops and copies wait.
 const MOST_TRIES_WITH_VALUES: u32 = 1;
 
 /// The checks of a commit that has read, or only read.
