@@ -141,7 +141,7 @@ pub(crate) struct TreeIndex {
     held: AtomicUsize,
     /// All entries of all nodes, once lookups have needed many of them and there was room.
     whole: OnceLock<FlatIndex>,
-    /// A thread has begun to make it. It is tried once.
+    /// A thread has begun to make it. It is tried once, or until there is memory for it.
     whole_is_begun: AtomicBool,
 }
 
@@ -252,6 +252,12 @@ impl TreeIndex {
     pub(crate) fn begin_whole(&self) -> bool {
         // ORDERING: relaxed; the index itself goes through the `OnceLock`.
         !self.whole_is_begun.swap(true, Ordering::Relaxed)
+    }
+
+    /// Lets it be tried once more, by the thread that began and had no memory for it.
+    pub(crate) fn begin_again(&self) {
+        // ORDERING: relaxed, as in `begin_whole`: nothing was made that another thread reads.
+        self.whole_is_begun.store(false, Ordering::Relaxed);
     }
 
     /// Holds the whole.
