@@ -185,7 +185,8 @@ impl<V> BlockCache<V> {
 
     /// Whether a value that [`get`](Self::get) has just missed is worth inserting: when there is
     /// room for `charge_bytes` more, or when the key was missed before not long ago. A key that is
-    /// turned down is remembered for its next miss. Inserting it nevertheless is no error.
+    /// turned down is remembered for its next miss. What is larger than a shard's budget is never
+    /// worth it. Inserting nevertheless is no error.
     ///
     /// A caller that asks, and uses what is turned down from a buffer of its own, pays for no
     /// allocation and no eviction where most keys are read once (the doorkeeper of TinyLFU,

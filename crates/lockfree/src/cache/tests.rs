@@ -85,6 +85,10 @@ fn a_full_cache_wants_what_was_missed_before() {
     assert!(cache.get(newcomer).is_some());
     assert_eq!(cache.evictions(), 1);
 
+    // It was admitted, copied and not kept at each miss but the first.
+    let too_large = || cache.admits(key(1001), 2 << 20);
+    assert!(!too_large() && !too_large() && !too_large());
+
     let disabled = BlockCache::<()>::new(0, 4096);
     assert!(!disabled.admits(key(1), 4096) && !disabled.admits(key(1), 4096));
 }
