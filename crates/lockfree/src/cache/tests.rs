@@ -119,7 +119,7 @@ fn a_value_keeps_a_copy_of_its_tail_as_long_as_a_handle_lives() {
     for len in [0, 1, 7, 64, 5000] {
         let tail: Vec<u8> = (0..len).map(|n| n as u8).collect();
         let value = (len, std::sync::Arc::clone(&alive));
-        drop(cache.insert_with_tail(key(len), value, &tail, 100 + tail.len()));
+        drop(cache.insert_with_tail(key(len), value, &tail, 100 + tail.len()).unwrap());
         let found = cache.get(key(len)).unwrap();
         cache.erase_files(&[key(len).file].into());
         assert!(cache.get(key(len)).is_none());
