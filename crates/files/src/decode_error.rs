@@ -32,3 +32,17 @@ impl DecodeError {
         }
     }
 }
+
+/// What was decoded of a section that is there, if it is not damaged.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub(crate) fn decoded<T>(
+    section: Option<Result<T, DecodeError>>,
+) -> tidesdb_base::Result<Option<T>> {
+    match section {
+        Some(Err(DecodeError::NoMemory)) => Err(NoMemory.into()),
+        Some(Err(DecodeError::Malformed)) | None => Ok(None),
+        Some(Ok(decoded)) => Ok(Some(decoded)),
+    }
+}

@@ -19,6 +19,8 @@ pub(crate) const PATH: &str = "database/000007.klog";
 pub(crate) struct MemoryFile {
     bytes: Mutex<Vec<u8>>,
     reads: AtomicUsize,
+    /// Which read fails, counted as `reads` is; 0 for none.
+    failing_read: AtomicUsize,
 }
 
 const LONGEST_WRITE: usize = 10_000;
@@ -38,6 +40,11 @@ impl MemoryFile {
         self.reads.load(Ordering::Relaxed)
     }
 
+    /// Lets the read fail that comes after so many others; those behind it work.
+    pub(crate) fn fail_read_after(&self, others: usize) {
+        self.failing_read.store(self.reads() + others + 1, Ordering::Relaxed);
+    }
+
     /// Changes the content in place, without copying it.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Vec<u8>)) {
         change(&mut self.bytes.lock().unwrap());
@@ -46,7 +53,10 @@ impl MemoryFile {
 
 impl File for MemoryFile {
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
+        let number = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
+        if number == self.failing_read.load(Ordering::Relaxed) {
+            return Err(io::Error::other("the device is not ready"));
+        }
         let bytes = self.bytes.lock().unwrap();
         let rest = bytes.get(at as usize..).unwrap_or_default();
         let count = rest.len().min(buffer.len());

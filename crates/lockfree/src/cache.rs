@@ -18,6 +18,7 @@
 mod shard;
 mod slots;
 
+use std::alloc::{Layout, handle_alloc_error};
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
@@ -158,12 +159,14 @@ impl<V> BlockCache<V> {
     /// than a shard's budget is returned but not kept.
     #[must_use]
     pub fn insert(&self, key: CacheKey, value: V, charge_bytes: usize) -> Pinned<V> {
-        self.insert_with_tail(key, value, &[], charge_bytes)
+        let inserted = self.insert_with_tail(key, value, &[], charge_bytes);
+        inserted.unwrap_or_else(|| handle_alloc_error(Layout::new::<V>()))
     }
 
     /// As [`insert`](Self::insert), of a value and bytes that belong to it, [`Pinned::tail`]. A
     /// copy of them lies right behind the value, where a reader that has the one has the other.
-    /// They count in `charge_bytes`.
+    /// They count in `charge_bytes`. `None`, and nothing is inserted, where there is no memory for
+    /// the copy.
     #[must_use]
     pub fn insert_with_tail(
         &self,
@@ -171,21 +174,22 @@ impl<V> BlockCache<V> {
         value: V,
         tail: &[u8],
         charge_bytes: usize,
-    ) -> Pinned<V> {
+    ) -> Option<Pinned<V>> {
         let hash = hash(key);
         let shard = self.shard(hash);
         let charge_bytes = charge_bytes.saturating_add(Pinned::<V>::OVERHEAD_BYTES);
-        let pinned = Pinned::with_tail(key, value, tail);
+        let pinned = Pinned::with_tail(key, value, tail)?;
         if charge_bytes > shard.capacity_bytes() {
-            return pinned;
+            return Some(pinned);
         }
         let newcomer = Newcomer { pinned: &pinned, hash, charge_bytes };
-        shard.insert(&newcomer).unwrap_or(pinned)
+        Some(shard.insert(&newcomer).unwrap_or(pinned))
     }
 
     /// Whether a value that [`get`](Self::get) has just missed is worth inserting: when there is
     /// room for `charge_bytes` more, or when the key was missed before not long ago. A key that is
-    /// turned down is remembered for its next miss. Inserting it nevertheless is no error.
+    /// turned down is remembered for its next miss. What is larger than a shard's budget is never
+    /// worth it. Inserting nevertheless is no error.
     ///
     /// A caller that asks, and uses what is turned down from a buffer of its own, pays for no
     /// allocation and no eviction where most keys are read once (the doorkeeper of TinyLFU,

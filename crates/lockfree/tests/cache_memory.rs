@@ -10,6 +10,8 @@ use tidesdb_lockfree::cache::{BlockCache, CacheKey};
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    /// Allocations of so many bytes and more fail.
+    static REFUSED_FROM: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 fn allocated() -> usize {
@@ -21,6 +23,9 @@ struct Counting;
 // SAFETY: passes every call on to the system's allocator, which keeps the contract.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.size() >= REFUSED_FROM.get() {
+            return std::ptr::null_mut();
+        }
         ALLOCATED.set(allocated().wrapping_add(layout.size()));
         // SAFETY: the caller's promises are passed on unchanged.
         unsafe { System.alloc(layout) }
@@ -54,7 +59,7 @@ fn the_budget_bounds_what_is_really_allocated() {
         for n in 0..3 * (capacity / charge) as u64 {
             let key = CacheKey { file: n % 9, offset: n * 64 };
             if in_tail {
-                drop(cache.insert_with_tail(key, Vec::new(), &tail, charge));
+                drop(cache.insert_with_tail(key, Vec::new(), &tail, charge).unwrap());
             } else {
                 drop(cache.insert(key, vec![1; block_bytes], charge));
             }
@@ -77,4 +82,19 @@ fn the_budget_bounds_what_is_really_allocated() {
         drop(cache);
         assert_eq!(allocated(), before, "the cache leaks");
     }
+}
+
+/// The process was ended when there was no memory for a block's copy, which a read can do without.
+#[test]
+fn what_there_is_no_memory_for_is_not_inserted() {
+    let cache: BlockCache<u64> = BlockCache::new(1 << 20, 4096);
+    let (key, tail) = (CacheKey { file: 1, offset: 0 }, vec![1; 50_000]);
+    drop(cache.insert(CacheKey { file: 2, offset: 0 }, 2, 100));
+    REFUSED_FROM.set(tail.len());
+    let refused = cache.insert_with_tail(key, 7, &tail, tail.len());
+    REFUSED_FROM.set(usize::MAX);
+    assert!(refused.is_none() && cache.get(key).is_none());
+    assert_eq!(cache.entries(), 1);
+    let inserted = cache.insert_with_tail(key, 7, &tail, tail.len()).unwrap();
+    assert_eq!((*inserted, inserted.tail()), (7, tail.as_slice()));
 }

@@ -122,9 +122,23 @@ impl<T: Copy> LargeVec<T> {
         if refusals::is_due() {
             return Err(NoMemory);
         }
-        let wanted = self.len.saturating_add(more).max(2 * self.len).max(8);
+        let needed = self.len.checked_add(more).ok_or(NoMemory)?.max(8);
+        let doubled = needed.max(self.len.saturating_mul(2));
+        match self.grow_to(doubled) {
+            // What is needed may be had where twice what there is may not.
+            Err(NoMemory) if needed < doubled => self.grow_to(needed),
+            grown => grown,
+        }
+    }
+
+    /// Makes room for `wanted` elements in all, which are more than there is room for.
+    fn grow_to(&mut self, wanted: usize) -> Result<(), NoMemory> {
         let bytes = wanted.checked_mul(size_of::<T>()).ok_or(NoMemory)?;
         let bytes = if maps(bytes) { pages(bytes).ok_or(NoMemory)? } else { bytes };
+        #[cfg(test)]
+        if tests::are_too_many(bytes) {
+            return Err(NoMemory);
+        }
         let old = (self.address.as_ptr().cast::<u8>(), self.bytes);
         if self.is_mapped
             && let Some(address) = remap(old, bytes)

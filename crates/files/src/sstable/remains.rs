@@ -15,8 +15,9 @@ use super::index::{FlatIndex, TreeIndex};
 use super::properties::TableSummary;
 use super::walk::{self, Found, LONGEST_BLOCK};
 use super::{BlockHandle, Table};
-use crate::decode_error::DecodeError;
+use crate::decode_error::decoded;
 use crate::filter::Filters;
+use crate::sink::Sink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::codec::Decoder;
@@ -86,7 +87,7 @@ impl TableRemains {
     /// Reads the table in `file`, called `path` in reports, that was written as `identity`.
     ///
     /// # Errors
-    /// [`Error::Io`] when the file can't be read. Damage is no error.
+    /// [`Error::Io`] when the file can't be read, or [`Error::OutOfMemory`]. Damage is no error.
     pub fn survey(file: Arc<dyn File>, path: &Path, identity: u64) -> Result<Self> {
         let file_len = file.len().map_err(|e| Error::io("read length", path, e))?;
         let mut remains = Self {
@@ -178,7 +179,8 @@ impl TableRemains {
     /// The entries of a whole data block, in order.
     ///
     /// # Errors
-    /// [`Error::Io`], or [`Error::Corruption`] when the block is not what it was any more.
+    /// [`Error::Io`], [`Error::Corruption`] when the block is not what it was any more, or
+    /// [`Error::OutOfMemory`].
     pub fn entries(&self, handle: BlockHandle) -> Result<Vec<RemainingEntry>> {
         let damaged = |text: String| Error::corruption(&self.path, handle.offset, text);
         let bytes = self.read(handle.offset, handle.len as usize)?;
@@ -188,13 +190,17 @@ impl TableRemains {
             .map(|position| {
                 let (key, entry) = (block.key(position), block.entry(position));
                 let (key, entry) = key.zip(entry).ok_or_else(|| damaged(NO_BLOCK.to_owned()))?;
-                Ok(RemainingEntry { key, meta: entry.meta, value: block.value(&entry).to_vec() })
+                let mut value = Vec::new();
+                value.put(block.value(&entry))?;
+                Ok(RemainingEntry { key, meta: entry.meta, value })
             })
             .collect()
     }
 
     fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; len];
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| NoMemory)?;
+        bytes.resize(len, 0);
         let read = self.file.read_exact_at(&mut bytes, offset);
         read.map_err(|e| Error::io("read", &self.path, e))?;
         Ok(bytes)
@@ -403,15 +409,20 @@ impl TableRemains {
         sealed: &[u8],
         behind_data: &mut bool,
     ) -> Result<()> {
-        let Ok(block) = self.block_of(sealed, handle.offset) else {
-            let place = Place { identity: self.identity, offset: handle.offset };
-            if let Some(raw) = walk::opened(sealed, place)?
-                && let Ok(summary) = TableSummary::decode(&raw)
-            {
-                self.summary = Some(self.complete(summary, self.footer));
+        let block = match self.block_of(sealed, handle.offset) {
+            Ok(block) => block,
+            // It may be data all the same, and what follows it as well.
+            Err(Unopened::NoMemory) => return Err(NoMemory.into()),
+            Err(Unopened::Damaged(_)) => {
+                let place = Place { identity: self.identity, offset: handle.offset };
+                if let Some(raw) = walk::opened(sealed, place)?
+                    && let Ok(summary) = TableSummary::decode(&raw)
+                {
+                    self.summary = Some(self.complete(summary, self.footer));
+                }
+                *behind_data = true;
+                return Ok(());
             }
-            *behind_data = true;
-            return Ok(());
         };
         if self.footer.is_none_or(|footer| footer.has_tree_index) && self.is_node(block.view()) {
             *behind_data = true;
@@ -463,18 +474,6 @@ impl TableRemains {
             Ok(_) => {}
         }
         Ok(())
-    }
-}
-
-/// What was decoded of a section that is there, if it is not damaged.
-///
-/// # Errors
-/// [`Error::OutOfMemory`].
-fn decoded<T>(section: Option<std::result::Result<T, DecodeError>>) -> Result<Option<T>> {
-    match section {
-        Some(Err(DecodeError::NoMemory)) => Err(NoMemory.into()),
-        Some(Err(DecodeError::Malformed)) | None => Ok(None),
-        Some(Ok(decoded)) => Ok(Some(decoded)),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::filter::{Filters, prefix_hash};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::key_ranges::prefix_end;
-use tidesdb_base::{Result, SequenceNumber};
+use tidesdb_base::{Error, Result, SequenceNumber};
 use tidesdb_sys::vfs::File;
 
 pub use self::found::{Found, FoundInBlock};
@@ -188,7 +188,12 @@ impl Table {
         if !has_room || self.parts.is_some() || !index.begin_whole() {
             return;
         }
-        let Ok(whole) = read_whole(self, index) else { return };
+        let whole = match read_whole(self, index) {
+            Ok(whole) => whole,
+            // There may be memory when the next node is held.
+            Err(Error::OutOfMemory(_)) => return index.begin_again(),
+            Err(_) => return,
+        };
         let bytes = whole.memory_bytes() as u64;
         if memory.has_room_for(bytes) {
             memory.take(bytes);

@@ -34,7 +34,7 @@ impl VlogReader {
     /// by an error.
     ///
     /// # Errors
-    /// [`Error::Io`], and those of `visit`. Damage is no error.
+    /// [`Error::Io`], [`Error::OutOfMemory`], and those of `visit`. Damage is no error.
     pub fn survey(&self, visit: &mut dyn FnMut(RemainingRecord) -> Result<()>) -> Result<()> {
         let len = self.file_len()?;
         let mut budget = len.saturating_mul(8) + (1 << 28);
@@ -76,9 +76,17 @@ impl VlogReader {
             });
             for (within, _) in likely {
                 let at = start + within as u64;
-                let Ok(Some(pointer)) = self.record_at(at) else { continue };
-                if self.read_into(&pointer, &mut scratch, &mut value).is_ok() {
-                    return Ok(Some(at));
+                let pointer = match self.record_at(at) {
+                    Ok(Some(pointer)) => pointer,
+                    Ok(None) => continue,
+                    Err(e) if e.is_corruption() => continue,
+                    Err(e) => return Err(e),
+                };
+                match self.read_into(&pointer, &mut scratch, &mut value) {
+                    Ok(()) => return Ok(Some(at)),
+                    Err(e) if e.is_corruption() => {}
+                    // Whether a record is here is not known: it may be whole.
+                    Err(e) => return Err(e),
                 }
                 *budget = budget.saturating_sub(pointer.record_bytes());
                 if *budget == 0 {

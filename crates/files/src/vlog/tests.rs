@@ -228,6 +228,34 @@ fn wrong_pointers_are_refused_and_allocate_nothing() {
     }
 }
 
+/// A read that failed behind damage was taken for bytes that are no record, and the record that
+/// lies there for lost.
+#[test]
+fn a_survey_tells_of_every_read_that_fails() {
+    let file = MemoryFile::new(Vec::new());
+    let mut writer = writer(&file, Compression::None);
+    let pointers: Vec<_> = (0..3).map(|n| writer.append(&[n; 700]).unwrap()).collect();
+    writer.finish().unwrap();
+    file.change(|bytes| bytes[pointers[0].offset as usize + 100] ^= 1);
+    let reader = open(&file).unwrap();
+    let survey = || {
+        let (mut whole, before) = (0, file.reads());
+        let result = reader.survey(&mut |record| {
+            whole += u32::from(matches!(record, RemainingRecord::Whole(_)));
+            Ok(())
+        });
+        result.map(|()| (whole, file.reads() - before))
+    };
+    let (whole, reads) = survey().unwrap();
+    assert_eq!(whole, 2);
+    for others in 0..reads {
+        file.fail_read_after(others);
+        let error = survey().expect_err("a read failed");
+        assert_eq!(error.kind(), ErrorKind::Io, "{others} of {reads}");
+    }
+    assert_eq!(survey().unwrap(), (whole, reads));
+}
+
 #[test]
 fn the_format_may_never_change_without_a_new_version() {
     let (file, _, _) = golden(Compression::None);

@@ -245,8 +245,13 @@ impl<V> Shard<V> {
 
     /// Whether a missed value of that size is worth keeping. One that is not is remembered.
     pub(super) fn admits(&self, hash: u64, charge_bytes: usize) -> bool {
+        let capacity = self.capacity_bytes();
+        // It would be turned down by `admit`, however often it is missed.
+        if charge_bytes > capacity {
+            return false;
+        }
         let mut state = lock(&self.state);
-        let room = self.capacity_bytes().saturating_sub(state.usage());
+        let room = capacity.saturating_sub(state.usage());
         let admitted = charge_bytes <= room || state.is_ghost(hash);
         if !admitted {
             state.remember_ghost(hash);

@@ -26,7 +26,7 @@
 //! Checked by loom models (`loom_*`) in `slots/tests.rs`.
 #![expect(unsafe_code, reason = "entries are counted by hand; invariants above")]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
@@ -101,24 +101,23 @@ impl<V> Pinned<V> {
     /// A handle that no cache knows.
     #[cfg(test)]
     pub(super) fn new(key: CacheKey, value: V) -> Self {
-        Self::with_tail(key, value, &[])
+        Self::with_tail(key, value, &[]).unwrap()
     }
 
-    /// A handle that no cache knows, on a value with a copy of `tail` behind it.
-    pub(super) fn with_tail(key: CacheKey, value: V, tail: &[u8]) -> Self {
-        let too_large = || handle_alloc_error(Layout::new::<Entry<V>>());
-        let layout = Entry::<V>::layout(tail.len()).unwrap_or_else(too_large);
+    /// A handle that no cache knows, on a value with a copy of `tail` behind it; `None` where
+    /// there is no memory for them.
+    pub(super) fn with_tail(key: CacheKey, value: V, tail: &[u8]) -> Option<Self> {
+        let layout = Entry::<V>::layout(tail.len())?;
         // SAFETY: the layout has a size: that of an entry, which has fields.
         let address = unsafe { alloc(layout) };
-        let entry = NonNull::new(address.cast::<Entry<V>>());
-        let entry = entry.unwrap_or_else(|| handle_alloc_error(layout));
+        let entry = NonNull::new(address.cast::<Entry<V>>())?;
         let content = Entry { references: AtomicU64::new(1), key, tail_len: tail.len(), value };
         // SAFETY: the allocation is new, aligned for an entry, and has room for one.
         unsafe { entry.write(content) };
         let to = Entry::tail(entry);
         // SAFETY: the allocation has room for the tail there, and is not what `tail` lends.
         unsafe { ptr::copy_nonoverlapping(tail.as_ptr(), to, tail.len()) };
-        Self { entry, owns: PhantomData }
+        Some(Self { entry, owns: PhantomData })
     }
 
     /// The bytes that were inserted with the value.

@@ -85,6 +85,10 @@ fn a_full_cache_wants_what_was_missed_before() {
     assert!(cache.get(newcomer).is_some());
     assert_eq!(cache.evictions(), 1);
 
+    // It was admitted, copied and not kept at each miss but the first.
+    let too_large = || cache.admits(key(1001), 2 << 20);
+    assert!(!too_large() && !too_large() && !too_large());
+
     let disabled = BlockCache::<()>::new(0, 4096);
     assert!(!disabled.admits(key(1), 4096) && !disabled.admits(key(1), 4096));
 }
@@ -115,7 +119,7 @@ fn a_value_keeps_a_copy_of_its_tail_as_long_as_a_handle_lives() {
     for len in [0, 1, 7, 64, 5000] {
         let tail: Vec<u8> = (0..len).map(|n| n as u8).collect();
         let value = (len, std::sync::Arc::clone(&alive));
-        drop(cache.insert_with_tail(key(len), value, &tail, 100 + tail.len()));
+        drop(cache.insert_with_tail(key(len), value, &tail, 100 + tail.len()).unwrap());
         let found = cache.get(key(len)).unwrap();
         cache.erase_files(&[key(len).file].into());
         assert!(cache.get(key(len)).is_none());

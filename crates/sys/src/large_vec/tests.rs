@@ -67,6 +67,32 @@ pub(super) fn are_refused() -> bool {
     REFUSED.get()
 }
 
+thread_local! {
+    /// More bytes than this a vector of this thread can't have.
+    static MOST_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
+}
+
+pub(super) fn are_too_many(bytes: usize) -> bool {
+    bytes > MOST_BYTES.get()
+}
+
+/// A vector failed to grow by little where there was no memory for twice its size.
+#[test]
+fn where_doubling_is_refused_what_is_needed_is_taken() {
+    for present in [1000, 200_000] {
+        let mut large = LargeVec::filled(present, 7u8).unwrap();
+        MOST_BYTES.set(large.capacity() + 8192);
+        let room = large.capacity() - present;
+        let added = vec![9; room + 1];
+        let grown = large.extend_from_slice(&added);
+        let beyond = large.reserve(1 << 20);
+        MOST_BYTES.set(usize::MAX);
+        assert_eq!((grown, beyond), (Ok(()), Err(NoMemory)), "{present}");
+        assert!(large[..present].iter().all(|&byte| byte == 7));
+        assert_eq!(large[present..], added);
+    }
+}
+
 /// A process that had as many mappings as the system allows was ended, whatever memory there
 /// was.
 #[test]

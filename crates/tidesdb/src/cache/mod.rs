@@ -116,7 +116,8 @@ impl BlockCache {
             return Ok(block);
         }
         let cached = self.0.insert_with_tail(key, view.shape(), view.bytes(), charge);
-        Ok(HeldBlock::Cached(cached))
+        // Without memory for the copy, the read has its block all the same.
+        Ok(cached.map_or(block, HeldBlock::Cached))
     }
 
     fn look_in_memory(

@@ -14,6 +14,7 @@ use tidesdb_lockfree::prefetch::prefetch;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
+use super::copy_into;
 use crate::cache::{HeldBlock, TalliedBlocks};
 use crate::core::Core;
 use crate::family::{FamilyState, View};
@@ -324,9 +325,9 @@ impl Get<'_> {
         };
         let copy = |value: &[u8]| {
             out.clear();
-            out.extend_from_slice(value);
+            copy_into(value, out)
         };
-        Ok(again.look_in_view(&view, copy)?.is_some())
+        Ok(again.look_in_view(&view, copy)?.transpose()?.is_some())
     }
 }
 

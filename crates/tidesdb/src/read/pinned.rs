@@ -111,7 +111,7 @@ impl Core {
             // The memory of memtables is counted until the last who holds it lets it go, and
             // shared blocks count by themselves.
             Held::Memtable(_) | Held::SharedBlock(_) => None,
-            Held::Block(found) => Some(found.block().memory_bytes()),
+            Held::Block(found) => Some(found.holder().memory_bytes()),
             Held::Own(value) => Some(value.capacity()),
         };
         let lent = bytes.map(|bytes| self.memory.budget.lend(Holder::Scans, bytes as u64));
@@ -224,6 +224,29 @@ mod tests {
     use crate::db::{Components, Db};
 
     fn is_shareable<T: Send + Sync>(_: &T) {}
+
+    /// A small block was counted by its length, and kept the buffer of a large one read before.
+    #[test]
+    fn a_pinned_block_counts_with_its_whole_buffer() {
+        let options = DbOptions::default().block_cache_bytes(0);
+        let db = Db::open_with("/db", options, Components::simulated()).unwrap();
+        let options = FamilyOptions::default().klog_value_threshold(1 << 30);
+        let family = db.create_family("family", options).unwrap();
+        for (key, value) in [("large", vec![7; 200_000]), ("small", vec![7])] {
+            family.put(key, &value).unwrap();
+            family.flush().unwrap();
+        }
+        let scans = || db.core().memory.budget.held().scans;
+        let leave_buffer = || assert!(family.get(b"large").unwrap().is_some());
+        leave_buffer();
+        let pinned = family.get_pinned(b"small").unwrap();
+        assert!(pinned.is_some() && scans() >= 200_000, "{} bytes of one", scans());
+        drop(pinned);
+        assert_eq!(scans(), 0);
+        leave_buffer();
+        let pinned = family.multi_get_pinned([b"small"]).unwrap();
+        assert!(pinned[0].is_some() && scans() >= 200_000, "{} bytes of some", scans());
+    }
 
     #[test]
     fn a_pinned_value_outlives_all_that_it_came_from() {

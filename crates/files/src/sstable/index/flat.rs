@@ -135,7 +135,7 @@ impl FlatIndex {
             index.keys.extend_from_slice(suffix)?;
             index.key_ends.push(u32::try_from(index.keys.len()).map_err(|_| Malformed)?)?;
         }
-        index.heads = Heads::of(places);
+        index.heads = Heads::of(places)?;
         if decoder.is_empty() { Ok(index) } else { Err(DecodeError::Malformed) }
     }
 

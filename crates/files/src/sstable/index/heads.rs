@@ -12,7 +12,7 @@
 //! The levels take two bytes and an eighth for each block. Immutable once built. Heads that are not
 //! sorted, as only a forged table's are, lead astray, and no more.
 
-use tidesdb_sys::large_vec::LargeVec;
+use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
 /// Heads of one group of a level.
 const GROUP: usize = 16;
@@ -34,20 +34,23 @@ pub(super) struct Heads {
     places: LargeVec<Place>,
     /// The largest head of each group of the level below, the topmost level last. No level for an
     /// array of one group, and the topmost one has one group.
-    levels: Vec<Vec<u64>>,
+    levels: Vec<LargeVec<u64>>,
 }
 
 impl Heads {
     /// The heads of these blocks, which are in order.
-    pub(super) fn of(places: LargeVec<Place>) -> Self {
-        let mut levels: Vec<Vec<u64>> = Vec::new();
-        let mut below: Vec<u64> = largest_of(places.chunks(GROUP_OF_PLACES), |place| place.head);
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub(super) fn of(places: LargeVec<Place>) -> Result<Self, NoMemory> {
+        let mut levels = Vec::new();
+        let mut below = largest_of(places.chunks(GROUP_OF_PLACES), |place| place.head)?;
         while below.len() > 1 {
-            let above = largest_of(below.chunks(GROUP), |&head| head);
+            let above = largest_of(below.chunks(GROUP), |&head| head)?;
             levels.push(below);
             below = above;
         }
-        Self { places, levels }
+        Ok(Self { places, levels })
     }
 
     /// The blocks in order.
@@ -70,7 +73,7 @@ impl Heads {
     pub(super) fn memory_bytes(&self) -> usize {
         let levels = self.levels.iter().map(|level| level.capacity() * size_of::<u64>());
         self.places.capacity() * size_of::<Place>()
-            + self.levels.capacity() * size_of::<Vec<u64>>()
+            + self.levels.capacity() * size_of::<LargeVec<u64>>()
             + levels.sum::<usize>()
     }
 }
@@ -78,8 +81,12 @@ impl Heads {
 fn largest_of<'a, T: 'a>(
     groups: impl ExactSizeIterator<Item = &'a [T]>,
     head: impl Fn(&T) -> u64,
-) -> Vec<u64> {
-    groups.map(|group| group.last().map_or(0, &head)).collect()
+) -> Result<LargeVec<u64>, NoMemory> {
+    let mut largest = LargeVec::with_capacity(groups.len())?;
+    for group in groups {
+        largest.push(group.last().map_or(0, &head))?;
+    }
+    Ok(largest)
 }
 
 /// The first of group number `group` of a level that is not below, as a place in the level. A group
@@ -107,7 +114,7 @@ mod tests {
     fn heads(heads: &[u64]) -> Heads {
         let mut places = LargeVec::with_capacity(heads.len()).unwrap();
         heads.iter().for_each(|&head| places.push(Place { head, end: 0 }).unwrap());
-        Heads::of(places)
+        Heads::of(places).unwrap()
     }
 
     fn check(sorted: &[u64]) {

@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::decode_error::DecodeError;
 use crate::sink::Sink;
 use tidesdb_base::SequenceNumber;
-use tidesdb_base::codec::{Decoder, Malformed, put_bytes, put_u64, put_varint};
-use tidesdb_sys::large_vec::NoMemory;
+use tidesdb_base::codec::{Decoder, Malformed, put_u64, put_varint};
+use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
 use super::super::BlockHandle;
 use super::super::block::BlockRef;
@@ -68,6 +68,7 @@ impl RootBuilder {
         leaf_bytes: u64,
     ) -> Result<(), NoMemory> {
         self.nodes.push(separator, len)?;
+        self.spans.try_reserve(1).map_err(|_| NoMemory)?;
         self.spans.push((leaves, leaf_bytes));
         Ok(())
     }
@@ -84,7 +85,7 @@ impl RootBuilder {
 
     /// The root of nodes that lie from `nodes_at` on, without a form in the file.
     pub(crate) fn into_tree(self, nodes_at: u64) -> Result<TreeIndex, DecodeError> {
-        let mut starts = Vec::with_capacity(self.spans.len() + 1);
+        let mut starts = room_for_starts(self.spans.len())?;
         let (mut leaf, mut offset) = (0, 0);
         for (leaves, bytes) in self.spans {
             starts.push(Start { leaf, offset, held: OnceLock::new() });
@@ -99,17 +100,28 @@ impl RootBuilder {
     /// # Errors
     /// [`NoMemory`].
     pub(crate) fn encode(&self, nodes_at: u64, out: &mut impl Sink) -> Result<(), NoMemory> {
-        let mut nodes = Vec::with_capacity(self.nodes.encoded_bound());
+        let mut nodes = LargeVec::with_capacity(self.nodes.encoded_bound())?;
         self.nodes.encode(&mut nodes)?;
         let mut some = Vec::new();
         put_u64(&mut some, nodes_at);
-        put_bytes(&mut some, &nodes);
+        put_varint(&mut some, nodes.len() as u64);
+        out.put(&some)?;
+        out.put(&nodes)?;
         for &(leaves, bytes) in &self.spans {
+            some.clear();
             put_varint(&mut some, leaves as u64);
             put_varint(&mut some, bytes);
+            out.put(&some)?;
         }
-        out.put(&some)
+        Ok(())
     }
+}
+
+/// No starts yet, with room for those of so many nodes and the end.
+fn room_for_starts(nodes: usize) -> Result<Vec<Start>, NoMemory> {
+    let mut starts = Vec::new();
+    starts.try_reserve_exact(nodes + 1).map_err(|_| NoMemory)?;
+    Ok(starts)
 }
 
 /// Appends where a leaf lies, as the value of a node's entry.
@@ -129,7 +141,7 @@ pub(crate) struct TreeIndex {
     held: AtomicUsize,
     /// All entries of all nodes, once lookups have needed many of them and there was room.
     whole: OnceLock<FlatIndex>,
-    /// A thread has begun to make it. It is tried once.
+    /// A thread has begun to make it. It is tried once, or until there is memory for it.
     whole_is_begun: AtomicBool,
 }
 
@@ -143,7 +155,7 @@ impl TreeIndex {
         let mut decoder = Decoder::new(bytes);
         let nodes_at = decoder.u64()?;
         let root = FlatIndex::decode(decoder.bytes()?)?;
-        let mut starts = Vec::with_capacity(root.len() + 1);
+        let mut starts = room_for_starts(root.len())?;
         let (mut leaf, mut offset) = (0_usize, 0_u64);
         for _ in 0..root.len() {
             starts.push(Start { leaf, offset, held: OnceLock::new() });
@@ -240,6 +252,12 @@ impl TreeIndex {
     pub(crate) fn begin_whole(&self) -> bool {
         // ORDERING: relaxed; the index itself goes through the `OnceLock`.
         !self.whole_is_begun.swap(true, Ordering::Relaxed)
+    }
+
+    /// Lets it be tried once more, by the thread that began and had no memory for it.
+    pub(crate) fn begin_again(&self) {
+        // ORDERING: relaxed, as in `begin_whole`: nothing was made that another thread reads.
+        self.whole_is_begun.store(false, Ordering::Relaxed);
     }
 
     /// Holds the whole.

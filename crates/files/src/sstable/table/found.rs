@@ -28,6 +28,12 @@ impl<B: BlockHolder> Found<B> {
         self.block.view()
     }
 
+    /// What holds the block.
+    #[must_use]
+    pub const fn holder(&self) -> &B {
+        &self.block
+    }
+
     /// The value, or the encoded value pointer, or nothing for a tombstone.
     #[must_use]
     pub fn value(&self) -> &[u8] {

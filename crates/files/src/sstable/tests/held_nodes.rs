@@ -5,6 +5,7 @@ use super::*;
 use crate::sstable::block::{BlockHolder, Place, seal_stored};
 use crate::sstable::index::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tidesdb_sys::large_vec::refusals;
 
 /// A node of three separators takes no more, however long these are.
 const ONE_NODE_BYTES: u64 = 4 << 16;
@@ -14,11 +15,17 @@ const ONE_NODE_BYTES: u64 = 4 << 16;
 struct Room {
     most: u64,
     held: AtomicU64,
+    /// How often the system has no memory for all nodes in one piece.
+    refused: AtomicU64,
 }
 
 impl Room {
     fn of(most: u64) -> Arc<Self> {
-        Arc::new(Self { most, held: AtomicU64::new(0) })
+        Self::refusing(most, 0)
+    }
+
+    fn refusing(most: u64, refused: u64) -> Arc<Self> {
+        Arc::new(Self { most, held: AtomicU64::new(0), refused: AtomicU64::new(refused) })
     }
 
     fn held(&self) -> u64 {
@@ -33,6 +40,11 @@ impl NodeMemory for Room {
     }
 
     fn has_room_for(&self, bytes: u64) -> bool {
+        let left = self.refused.load(Ordering::Relaxed);
+        if left > 0 {
+            self.refused.store(left - 1, Ordering::Relaxed);
+            refusals::order(0, 1);
+        }
         self.held().saturating_add(bytes) <= self.most
     }
 
@@ -174,6 +186,23 @@ fn all_nodes_are_held_in_one_piece_once_half_of_them_were_needed() {
     // With room for all of the nodes but not for the whole besides.
     let (is_whole, held, _, _) = needed(bytes - 1, 1);
     assert!(!is_whole && held == nodes, "{held} of {nodes}");
+}
+
+/// A want of memory that had passed kept a table from holding its nodes in one piece for good.
+#[test]
+fn all_nodes_are_held_in_one_piece_once_there_is_memory() {
+    let model = many_entries();
+    let (file, _) = write(&model, TableOptions { index: FORMS[1], ..options(1024) });
+    let (room, before) = (Room::refusing(u64::MAX, 2), refusals::so_far());
+    let table = open(&file).unwrap().holding_nodes(room.clone());
+    for (key, _) in model.keys() {
+        assert!(table.lookup(key, u64::MAX, &Uncached).unwrap().is_some());
+    }
+    assert_eq!(refusals::so_far() - before, 2);
+    let Index::Tree(index) = &table.index else { panic!("a flat index") };
+    assert!(index.whole().is_some());
+    drop(table);
+    assert_eq!(room.held(), 0);
 }
 
 /// The whole index shows what is behind the next block as a node does: a walk that did not see it

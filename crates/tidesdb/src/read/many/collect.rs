@@ -108,7 +108,7 @@ impl Collect for Pins<'_> {
     type Held = SharedBlock;
 
     fn hold(&self, block: HeldBlock) -> SharedBlock {
-        let lent = self.budget.lend(Holder::Scans, block.view().memory_bytes() as u64);
+        let lent = self.budget.lend(Holder::Scans, block.memory_bytes() as u64);
         SharedBlock(Arc::new((block, lent)))
     }
 
