@@ -50,9 +50,8 @@ pub(crate) struct FamilyState {
 /// take: this state, empty memtables, counters of some threads, and its place in the catalog.
 const FAMILY_BYTES: u64 = 4 << 10;
 
-/// Families take at most one part in so many of the budget, and so do the range tombstones of all.
-/// No flush gives their memory back, and with more than that all commits would wait for flushes
-/// that free nothing.
+/// Families take at most one part in so many of the budget. No flush gives their memory back, and
+/// with more than that all commits would wait for flushes that free nothing.
 const BUDGET_PART: u64 = 2;
 
 /// Whether a family still is one of its database.
@@ -104,8 +103,8 @@ impl FamilyState {
     ) -> Self {
         let is_counted = budget.held_by(Holder::Families) < budget.bytes() / BUDGET_PART;
         let counted = if is_counted { FAMILY_BYTES } else { 0 };
-        let mut tombstones = budget.lend(Holder::RangeTombstones, 0);
-        tombstones.change_within(view.version.range_tombstones.memory_bytes(), BUDGET_PART);
+        let tombstone_bytes = view.version.range_tombstones.memory_bytes();
+        let tombstones = budget.lend(Holder::RangeTombstones, tombstone_bytes);
         let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
         let flow = FamilyFlow { held, ..FamilyFlow::default() };
         Self {
@@ -187,7 +186,7 @@ impl FamilyState {
             // ORDERING: release, so that a writer let in again finds the view that made room.
             self.writes.flow.held.store(held(next), Ordering::Release);
             let tombstone_bytes = next.version.range_tombstones.memory_bytes();
-            lock(&self.tombstones).change_within(tombstone_bytes, BUDGET_PART);
+            lock(&self.tombstones).change_to(tombstone_bytes);
         });
     }
 

@@ -70,7 +70,7 @@ pub(crate) enum Holder {
     Background,
     /// Families themselves, whatever they hold.
     Families,
-    /// Range tombstones that lie in tables.
+    /// Range tombstones that lie in tables: counted up to one part in [`TOMBSTONE_PART`].
     RangeTombstones,
 }
 
@@ -85,6 +85,10 @@ pub(crate) trait BoundedCache: Debug + Send + Sync {
     /// Changes what it may hold, and gives up what no longer fits.
     fn set_capacity(&self, bytes: u64);
 }
+
+/// Range tombstones in tables count up to one part in so many of the budget. No flush gives their
+/// memory back, and with more than that all commits would wait for flushes that free nothing.
+const TOMBSTONE_PART: u64 = 2;
 
 /// Counts what is held by whom, and says when memory has to be given up.
 #[derive(Debug)]
@@ -224,11 +228,12 @@ impl MemoryBudget {
     pub(crate) fn held(&self) -> MemoryUse {
         let pool = self.memtables.usage();
         let held = |holder: Holder| self.held_by(holder);
+        let tombstones = held(Holder::RangeTombstones).min(self.bytes() / TOMBSTONE_PART);
         MemoryUse {
             memtables: pool.lent_bytes,
             recycled: pool.idle_bytes,
             block_cache: self.blocks.used_bytes(),
-            tables: held(Holder::Tables) + held(Holder::References) + held(Holder::RangeTombstones),
+            tables: held(Holder::Tables) + held(Holder::References) + tombstones,
             scans: held(Holder::Scans),
             transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
             background: held(Holder::Background),
@@ -310,14 +315,6 @@ impl Lent {
             self.budget.give_back(self.holder, self.bytes - bytes);
         }
         self.bytes = bytes;
-    }
-
-    /// Notes that it is so many bytes now, or as many as keep what is noted for the holder in all
-    /// to one part in `part` of the budget.
-    pub(crate) fn change_within(&mut self, bytes: u64, part: u64) {
-        let others = self.budget.held_by(self.holder).saturating_sub(self.bytes);
-        let most = (self.budget.bytes() / part).saturating_sub(others);
-        self.change_to(bytes.min(most));
     }
 
     /// What is noted, in bytes.

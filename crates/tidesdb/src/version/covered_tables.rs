@@ -52,18 +52,15 @@ impl CoveredTables {
         }
         self.through = through.max(version.range_tombstones.highest_sequence());
         self.runs = version.runs.iter().map(|run| Arc::downgrade(&run.totals)).collect();
-        // The tombstone may have gone meanwhile, and several may cover a table.
+        // Several tombstones may cover a table.
         self.found.sort_by_key(|(_, table)| table.as_ptr());
         self.found.dedup_by_key(|(_, table)| table.as_ptr());
-        let mut tables = Vec::with_capacity(self.found.len());
-        self.found.retain(|(_, table)| {
-            let covered =
-                |table: &Arc<TableFile>| version.is_covered(&table.record, SequenceNumber::MAX);
-            let table = table.upgrade().filter(covered);
-            let is_covered = table.is_some();
-            tables.extend(table);
-            is_covered
-        });
+        self.found.retain(|(_, table)| table.strong_count() > 0);
+        // The tombstone may have gone meanwhile, or the version be older than it: a table stays
+        // known that a look at a newer one has found.
+        let known = self.found.iter().filter_map(|(_, table)| table.upgrade());
+        let mut tables: Vec<_> =
+            known.filter(|table| version.is_covered(&table.record, SequenceNumber::MAX)).collect();
         tables.sort_by_key(|table| table.record.number);
         tables
     }

@@ -20,7 +20,7 @@
 //! pass when a table is finished, so every node but the last is full. Immutable once built.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::decode_error::DecodeError;
 use crate::sink::Sink;
@@ -32,6 +32,9 @@ use super::super::BlockHandle;
 use super::super::block::BlockRef;
 use super::flat::{FlatIndex, IndexBuilder};
 use super::held::HeldNode;
+
+/// More nodes than there are.
+const NEVER: usize = usize::MAX;
 
 /// About what an entry of a flat index takes in memory.
 const BYTES_OF_ENTRY: u64 = 28;
@@ -141,14 +144,16 @@ pub(crate) struct TreeIndex {
     held: AtomicUsize,
     /// All entries of all nodes, once lookups have needed many of them and there was room.
     whole: OnceLock<FlatIndex>,
-    /// A thread has begun to make it. It is tried once, or until there is memory for it.
-    whole_is_begun: AtomicBool,
+    /// It is made when so many nodes are held; [`NEVER`] once a thread has begun. Where there was
+    /// no memory for it, it is tried a few times more.
+    whole_from: AtomicUsize,
 }
 
 impl TreeIndex {
     fn new(nodes_at: u64, root: FlatIndex, starts: Vec<Start>) -> Self {
         let (held, whole) = (AtomicUsize::new(0), OnceLock::new());
-        Self { nodes_at, root, starts, held, whole, whole_is_begun: AtomicBool::new(false) }
+        let whole_from = AtomicUsize::new(root.len().div_ceil(2));
+        Self { nodes_at, root, starts, held, whole, whole_from }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
@@ -243,21 +248,23 @@ impl TreeIndex {
     /// half of the nodes. `None` before that, and once it was tried.
     pub(crate) fn wanted_whole(&self) -> Option<u64> {
         // ORDERING: relaxed, as in `hold`.
-        let is_begun = self.whole_is_begun.load(Ordering::Relaxed);
-        let needed = 2 * self.held.load(Ordering::Relaxed) >= self.nodes();
-        (needed && !is_begun).then_some(self.leaves() as u64 * BYTES_OF_ENTRY)
+        let (held, from) =
+            (self.held.load(Ordering::Relaxed), self.whole_from.load(Ordering::Relaxed));
+        (held >= from).then_some(self.leaves() as u64 * BYTES_OF_ENTRY)
     }
 
     /// True for the one thread that is to make the whole.
     pub(crate) fn begin_whole(&self) -> bool {
         // ORDERING: relaxed; the index itself goes through the `OnceLock`.
-        !self.whole_is_begun.swap(true, Ordering::Relaxed)
+        self.whole_from.swap(NEVER, Ordering::Relaxed) != NEVER
     }
 
-    /// Lets it be tried once more, by the thread that began and had no memory for it.
+    /// Lets it be tried once more when an eighth of the nodes more is held: called by the thread
+    /// that began and had no memory for it. Each try reads all nodes.
     pub(crate) fn begin_again(&self) {
         // ORDERING: relaxed, as in `begin_whole`: nothing was made that another thread reads.
-        self.whole_is_begun.store(false, Ordering::Relaxed);
+        let from = self.held.load(Ordering::Relaxed) + self.nodes() / 8 + 1;
+        self.whole_from.store(from, Ordering::Relaxed);
     }
 
     /// Holds the whole.

@@ -67,7 +67,7 @@ impl PlanRules {
 
 /// As many of the newest `count` runs as are merged first, where a compaction of `bytes` is planned
 /// for all of them: those that are small for it, if they are at least `least`. A long compaction
-/// goes by steps, so its oldest input is not a flushed run.
+/// goes by steps, so its oldest input is not a flushed run where that can be.
 pub(super) fn small_first(runs: &[RunSummary], count: usize, bytes: u64, least: usize) -> usize {
     let (mut count, mut bytes) = (count, bytes);
     while bytes >= LONG_MERGE_BYTES {

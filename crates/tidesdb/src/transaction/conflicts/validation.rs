@@ -157,10 +157,7 @@ impl<'t> Validation<'t> {
         if !std::mem::take(&mut self.too_much) {
             return Ok(false);
         }
-        match self.most_tries {
-            MOST_TRIES => self.look_first()?,
-            _ => self.look_outside()?,
-        }
+        self.look_first()?;
         Ok(true)
     }
 
