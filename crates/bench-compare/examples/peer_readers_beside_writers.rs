@@ -6,6 +6,9 @@
 //! does the same with ours. It ends with the keys or with the time, whichever comes first.
 //! `LIBRARY` is that of an engine that is loaded at run time, such as RocksDB.
 
+#[path = "../../tidesdb/examples/readers_beside_writers/records.rs"]
+mod records;
+
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,36 +16,12 @@ use std::time::{Duration, Instant};
 
 use bench_compare::engine::{Engine, EngineOptions, Op, Session, SessionMode};
 
+use self::records::{VALUE_BYTES, WRITERS, key, mixed, value};
+
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-const WRITERS: u64 = 2;
 const READERS: u64 = 2;
-const VALUE_BYTES: usize = 100;
 const BETWEEN_LINES: Duration = Duration::from_secs(2);
-
-/// Mixes a number: the n-th key, in no order.
-const fn mixed(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
-}
-
-fn key(number: u64) -> [u8; 16] {
-    let mut key = *b"customer00000000";
-    key[8..].copy_from_slice(&mixed(number).to_be_bytes());
-    key
-}
-
-fn value(number: u64) -> [u8; VALUE_BYTES] {
-    let mut value = [0; VALUE_BYTES];
-    for (place, chunk) in value.chunks_mut(16).enumerate() {
-        let bytes = mixed(number ^ (place as u64) << 40).to_le_bytes();
-        let len = chunk.len().min(8);
-        chunk[..len].copy_from_slice(&bytes[..len]);
-    }
-    value
-}
 
 #[derive(Default)]
 struct Load {

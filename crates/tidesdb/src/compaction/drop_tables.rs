@@ -23,7 +23,7 @@ use super::install::CompactionResult;
 use super::plan::expired_share;
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::version::{Run, TableFile, Version, collected_from};
+use crate::version::{Run, TableFile, Version, collected_from, snapshots_in_the_way};
 
 impl Core {
     /// By what the expiry of the family's tables is judged now.
@@ -77,12 +77,11 @@ impl Core {
         }
         let expired: BTreeSet<u64> = tables.iter().map(|table| table.record.number).collect();
         let snapshots = self.isolation.snapshots.list();
-        let held_by = version.snapshots_in_the_way(&covered, &snapshots);
-        tables.extend(covered.into_iter().filter(|table| {
-            !expired.contains(&table.record.number)
-                && version.is_covered_for(&table.record, &snapshots)
-        }));
-        (tables, held_by)
+        let (unseen, seen): (Vec<_>, Vec<_>) = covered
+            .into_iter()
+            .partition(|table| version.is_covered_for(&table.record, &snapshots));
+        tables.extend(unseen.into_iter().filter(|table| !expired.contains(&table.record.number)));
+        (tables, snapshots_in_the_way(&seen, &snapshots))
     }
 
     /// True when tables or value logs can be removed now. When snapshots are all that keeps covered

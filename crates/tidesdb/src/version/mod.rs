@@ -42,7 +42,9 @@ pub(crate) use self::named_file::NamedFile;
 pub(crate) use self::obsolete_files::ObsoleteFiles;
 pub(crate) use self::orphans::{Orphans, has_orphans, remove_interrupted_creation};
 pub(crate) use self::persisted_state::{FamilyRecord, NO_LOG, PersistedState, begin_log_with};
-pub(crate) use self::range_tombstones::{is_deleted_in_part, table_needs, table_overlaps};
+pub(crate) use self::range_tombstones::{
+    is_deleted_in_part, snapshots_in_the_way, table_needs, table_overlaps,
+};
 pub(crate) use self::run::Run;
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FileContext, TableFile};

@@ -64,21 +64,6 @@ impl Version {
         self.is_covered(record, first_to_see(record, snapshots))
     }
 
-    /// Snapshots without which tables, of those that a tombstone covers, could go that can't: for
-    /// each the oldest that sees any entry, ascending. `snapshots` are as above.
-    pub(crate) fn snapshots_in_the_way(
-        &self,
-        covered: &[Arc<TableFile>],
-        snapshots: &[SequenceNumber],
-    ) -> Vec<SequenceNumber> {
-        let waiting = covered.iter().filter(|table| !self.is_covered_for(&table.record, snapshots));
-        let mut found: Vec<_> =
-            waiting.map(|table| first_to_see(&table.record, snapshots)).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
-    }
-
     /// True when a tombstone covers the table's keys, is newer than its entries, and is seen by a
     /// snapshot.
     pub(super) fn is_covered(&self, record: &TableRecord, snapshot: SequenceNumber) -> bool {
@@ -92,6 +77,19 @@ impl Version {
 fn first_to_see(record: &TableRecord, snapshots: &[SequenceNumber]) -> SequenceNumber {
     let older = snapshots.partition_point(|&snapshot| snapshot < record.lowest_sequence);
     snapshots.get(older).copied().unwrap_or(SequenceNumber::MAX)
+}
+
+/// Snapshots that keep tables which a tombstone covers: for each the oldest that sees any entry,
+/// ascending. `snapshots` are those that are live, oldest first.
+pub(crate) fn snapshots_in_the_way(
+    tables: &[Arc<TableFile>],
+    snapshots: &[SequenceNumber],
+) -> Vec<SequenceNumber> {
+    let mut found: Vec<_> =
+        tables.iter().map(|table| first_to_see(&table.record, snapshots)).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// True when a table may hold an entry that the tombstone hides. Entries whose sequence number was

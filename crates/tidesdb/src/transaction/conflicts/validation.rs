@@ -46,7 +46,6 @@ pub(in crate::transaction) struct Validation<'t> {
     /// The second look would have taken too long, and the place was given back.
     too_much: bool,
     tries: u32,
-    most_tries: u32,
     /// How often it has looked again at what came in during a look.
     catch_ups: u32,
 }
@@ -60,7 +59,6 @@ impl<'t> Validation<'t> {
         reads: Option<MutexGuard<'t, ReadSet>>,
     ) -> Self {
         let checked = batch.filter(|_| level.checks_writes());
-        let holds_value_logs = batch.is_some_and(|batch| !batch.direct.is_empty());
         Self {
             core,
             level,
@@ -76,7 +74,6 @@ impl<'t> Validation<'t> {
             in_place: false,
             too_much: false,
             tries: 0,
-            most_tries: if holds_value_logs { MOST_TRIES_WITH_VALUES } else { MOST_TRIES },
             catch_ups: 0,
         }
     }
@@ -240,14 +237,16 @@ impl<'t> Validation<'t> {
         looked
     }
 
-    /// Has the commit begin again, with nothing held, since its second look would take too long.
-    /// Why it is refused, if it has done so too often.
+    /// Has the commit look again without a place, since its second look would take too long. Why it
+    /// is refused, if it has done so too often.
     ///
     /// # Errors
     /// One that no caller sees, when it begins again.
     pub(super) fn give_place_back(&mut self) -> Result<&'static str> {
         self.dependencies = None;
-        self.too_much = self.tries < self.most_tries;
+        let holds_value_logs = self.batch.is_some_and(|batch| !batch.direct.is_empty());
+        let most_tries = if holds_value_logs { MOST_TRIES_WITH_VALUES } else { MOST_TRIES };
+        self.too_much = self.tries < most_tries;
         if self.too_much {
             return Err(Error::Internal("a look at what was read takes too long".to_owned()));
         }

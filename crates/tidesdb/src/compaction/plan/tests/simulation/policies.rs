@@ -7,9 +7,9 @@ use super::tables::{Run, Table};
 use super::world::{FLUSH, PUT_RATE, World};
 use crate::compaction::expiry::{ExpiryRules, due_of, expired_of};
 use crate::compaction::plan::{
-    CompactedKeys, CompactionPlan, InProgress, PlanFacts, PlanRules, choose_compaction,
-    expired_share,
+    CompactedKeys, CompactionPlan, InProgress, PlanFacts, choose_compaction, expired_share,
 };
+use crate::compaction::state::rules;
 use crate::flow::{FamilySignals, Pace, family_pace};
 use crate::output::key_partitions::KeySpan;
 use crate::version::{are_bulk_deletions, collected_from};
@@ -82,20 +82,6 @@ impl TidesDb {
         self.is_read && !are_bulk_deletions(counts)
     }
 
-    fn rules(&self, world: &World) -> PlanRules {
-        let amplification = world.options.max_space_amplification;
-        PlanRules {
-            fan_in: world.options.l1_file_count_trigger * 2,
-            trigger: world.options.l1_file_count_trigger as u64,
-            favours_readers: self.favours_readers(world),
-            size_ratio: world.options.level_size_ratio,
-            max_space_amplification: amplification,
-            collected_from: collected_from(amplification),
-            least_garbage_bytes: world.options.write_buffer_size as u64 / 2,
-            awaits_snapshots: false,
-        }
-    }
-
     fn expiry_rules(world: &World) -> ExpiryRules {
         ExpiryRules {
             now: world.now as u64,
@@ -163,7 +149,7 @@ impl Policy for TidesDb {
         let range = looks.then(due).flatten();
         let plan = choose_compaction(&PlanFacts {
             runs: &runs,
-            rules: self.rules(world),
+            rules: rules(&world.options, self.favours_readers(world)),
             activity: world.activity,
             in_progress: InProgress {
                 of_family,

@@ -16,38 +16,15 @@
 //! To measure a database of 40 million records that is opened with little memory, write them with
 //! `keys=40 readers=0 at=DIR`, and go on with `keys=40 loaded=1 seconds=60 budget=96 at=DIR`.
 
+mod records;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tidesdb::{Db, DbOptions, Family, FamilyOptions};
 
-const WRITERS: u64 = 2;
-const VALUE_BYTES: usize = 100;
-
-/// Mixes a number: the n-th key, in no order.
-const fn mixed(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
-}
-
-fn key(number: u64) -> [u8; 16] {
-    let mut key = *b"customer00000000";
-    key[8..].copy_from_slice(&mixed(number).to_be_bytes());
-    key
-}
-
-fn value(number: u64) -> [u8; VALUE_BYTES] {
-    let mut value = [0; VALUE_BYTES];
-    for (place, chunk) in value.chunks_mut(16).enumerate() {
-        let bytes = mixed(number ^ (place as u64) << 40).to_le_bytes();
-        let len = chunk.len().min(8);
-        chunk[..len].copy_from_slice(&bytes[..len]);
-    }
-    value
-}
+use self::records::{WRITERS, key, mixed, value};
 
 struct Load {
     family: Family,
