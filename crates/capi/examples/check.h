@@ -1,4 +1,5 @@
-/* Ends the program with a message when a call fails. Programs of your own will want to do better. */
+/* Ends the program with a message when a call fails. Programs of your own will want to do
+   better. */
 #ifndef EXAMPLE_CHECK_H
 #define EXAMPLE_CHECK_H
 

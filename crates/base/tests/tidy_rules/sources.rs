@@ -250,7 +250,7 @@ mod tests {
         assert!(columns("a.rs", &"ä".repeat(100)).is_empty());
         assert!(columns("a.rs", &format!("{}\"b\"", "a".repeat(107))).is_empty());
         let wide = "a".repeat(101);
-        for path in ["a.rs", "a.toml", "a"] {
+        for path in ["a.rs", "a.toml", "a.h", "a"] {
             let expected = [format!("{path}:1: 101 columns, at most 100 are allowed")];
             assert_eq!(columns(path, &wide), expected);
         }

@@ -1,7 +1,8 @@
-/* A tiny library with TidesDB's C interface, for the tests of the adapter: a sorted array of rows per
- * family behind one lock, kept in memory while the database is open and written to one file when it is
- * closed. Transactions buffer their writes; a commit at snapshot isolation or above fails if one of its
- * keys was committed since it began. Written from the interface's documentation. */
+/* A tiny library with TidesDB's C interface, for the tests of the adapter: a sorted array of rows
+ * per family behind one lock, kept in memory while the database is open and written to one file
+ * when it is closed. Transactions buffer their writes; a commit at snapshot isolation or above
+ * fails if one of its keys was committed since it began. Written from the interface's
+ * documentation. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,12 +15,14 @@ typedef struct {
     size_t block_cache_size, max_open_sstables; int log_to_file;
     size_t log_truncation_at, max_memory_usage; int unified_memtable;
     size_t unified_memtable_write_buffer_size; int unified_max_level; float unified_probability;
-    int unified_sync_mode; uint64_t unified_sync_interval_us; void *object_store, *object_store_config;
+    int unified_sync_mode; uint64_t unified_sync_interval_us;
+    void *object_store, *object_store_config;
     int max_concurrent_flushes, finish_compactions_on_close;
 } tidesdb_config_t;
 
 typedef struct {
-    char name[128]; size_t write_buffer_size, level_size_ratio; int min_levels, dividing_level_offset;
+    char name[128]; size_t write_buffer_size, level_size_ratio;
+    int min_levels, dividing_level_offset;
     size_t klog_value_threshold; int compression_algorithm, enable_bloom_filter; double bloom_fpr;
     int enable_block_indexes, index_sample_ratio, block_index_prefix_len, sync_mode;
     uint64_t sync_interval_us; char comparator_name[64], comparator_ctx_str[256];
@@ -33,11 +36,17 @@ typedef struct {
 _Static_assert(sizeof(tidesdb_config_t) == 128, "config");
 _Static_assert(sizeof(tidesdb_column_family_config_t) == 624, "family config");
 
-typedef struct { uint8_t *key, *value; size_t key_size, value_size; time_t ttl; uint64_t version; } row_t;
+typedef struct {
+    uint8_t *key, *value; size_t key_size, value_size; time_t ttl; uint64_t version;
+} row_t;
 typedef struct { char name[128]; row_t *rows; size_t count, room; } family_t;
-typedef struct { char path[1024]; family_t *families[64]; int count; uint64_t version; pthread_mutex_t lock; } db_t;
+typedef struct {
+    char path[1024]; family_t *families[64]; int count; uint64_t version; pthread_mutex_t lock;
+} db_t;
 typedef struct { family_t *family; row_t row; int removes; } write_t;
-typedef struct { db_t *db; write_t *writes; size_t count, room; uint64_t began; int level, finished; } txn_t;
+typedef struct {
+    db_t *db; write_t *writes; size_t count, room; uint64_t began; int level, finished;
+} txn_t;
 typedef struct { row_t *rows; size_t count, at; int valid; } iter_t;
 
 static void *copy(const void *from, size_t size) {
@@ -111,7 +120,8 @@ static family_t *find(db_t *db, const char *name) {
         if (strcmp(db->families[i]->name, name) == 0) return db->families[i];
     return NULL;
 }
-int tidesdb_create_column_family(db_t *db, const char *name, const tidesdb_column_family_config_t *config) {
+int tidesdb_create_column_family(db_t *db, const char *name,
+                                 const tidesdb_column_family_config_t *config) {
     if (config->object_prefetch_compaction != 1) return -2;
     if (find(db, name)) return -6;
     family_t *family = calloc(1, sizeof *family);
@@ -243,8 +253,8 @@ int tidesdb_txn_delete(txn_t *txn, family_t *family, const uint8_t *key, size_t 
     next_write(txn, family, key, size)->removes = 1;
     return 0;
 }
-int tidesdb_txn_get(txn_t *txn, family_t *family, const uint8_t *key, size_t key_size, uint8_t **value,
-                    size_t *value_size) {
+int tidesdb_txn_get(txn_t *txn, family_t *family, const uint8_t *key, size_t key_size,
+                    uint8_t **value, size_t *value_size) {
     pthread_mutex_lock(&txn->db->lock);
     const row_t *found = NULL;
     size_t at = lower(family->rows, family->count, key, key_size);
@@ -324,7 +334,8 @@ int tidesdb_iter_prev(iter_t *iter) {
     return place(iter, iter->at ? iter->at - 1 : iter->count);
 }
 int tidesdb_iter_valid(iter_t *iter) { return iter->valid; }
-int tidesdb_iter_key_value(iter_t *iter, uint8_t **key, size_t *key_size, uint8_t **value, size_t *value_size) {
+int tidesdb_iter_key_value(iter_t *iter, uint8_t **key, size_t *key_size, uint8_t **value,
+                           size_t *value_size) {
     if (!iter->valid) return -2;
     row_t *row = &iter->rows[iter->at];
     *key = row->key;

@@ -142,8 +142,8 @@ typedef enum
 
 typedef struct tidesdb_objstore_t tidesdb_objstore_t;
 
-/* Options of object store mode. See objstore.h. tidesdb_open refuses a database with an object store
-   with TDB_ERR_INVALID_ARGS: this version does not support them. */
+/* Options of object store mode. See objstore.h. tidesdb_open refuses a database with an object
+   store with TDB_ERR_INVALID_ARGS: this version does not support them. */
 typedef struct
 {
     const char *local_cache_path;
@@ -204,8 +204,8 @@ tidesdb_objstore_t *tidesdb_objstore_s3_create_config(const tidesdb_objstore_s3_
 /* --------------------------------------------------------------------------------- callbacks */
 
 /* Orders two keys: negative, zero or positive. Must be a total order that never changes for a
-   family, and must not call into the database. Keys that compare equal are the same key. Function and
-   ctx are used until the database is closed. */
+   family, and must not call into the database. Keys that compare equal are the same key. Function
+   and ctx are used until the database is closed. */
 typedef int (*tidesdb_comparator_fn)(const uint8_t *key1, size_t key1_size, const uint8_t *key2,
                                      size_t key2_size, void *ctx);
 
@@ -244,7 +244,8 @@ typedef struct tidesdb_config_t
     size_t max_open_sstables;           /* default 256; 0: no bound */
     int log_to_file;                    /* 1: log to LOG in the directory, 0: to stderr */
     size_t log_truncation_at;           /* bytes after which LOG begins again; 0: never */
-    size_t max_memory_usage;            /* bytes; 0: 75 % of memory; less than 5 % is raised to it */
+    size_t max_memory_usage;            /* bytes; 0: 75 % of memory; less than 5 % is raised to
+                                           it */
     int unified_memtable;               /* accepted and reported; changes no result */
     size_t unified_memtable_write_buffer_size;
     int unified_memtable_skip_list_max_level;
@@ -289,7 +290,8 @@ typedef struct tidesdb_column_family_config_t
     int skip_list_max_level;             /* default 12 */
     float skip_list_probability;         /* default 0.25 */
     tidesdb_isolation_level_t default_isolation_level; /* stored and reported only */
-    uint64_t min_disk_space;             /* bytes; the default, 100 MiB, is a twentieth of small volumes */
+    uint64_t min_disk_space;             /* bytes; the default, 100 MiB, is a twentieth of small
+                                            volumes */
     int l1_file_count_trigger;           /* default 4 */
     int l0_queue_stall_threshold;        /* default 10 */
     double tombstone_density_trigger;    /* share of tombstones; 0: off */
@@ -477,19 +479,20 @@ int tidesdb_get_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_f
 
 /* --------------------------------------------------------------------------- column families */
 
-/* Creates a family. Its name has 1 to 127 bytes of UTF-8, without control characters, and nothing that
-   could be a path: no slash of either kind, not "." and not "..". The options are copied and stored.
+/* Creates a family. Its name has 1 to 127 bytes of UTF-8, without control characters, and nothing
+   that could be a path: no slash of either kind, not "." and not "..". The options are copied and
+   stored.
    TDB_ERR_EXISTS: the name is taken.
    TDB_ERR_INVALID_ARGS: a name, codec, sync interval, number of levels or buffer out of range.
    TDB_ERR_NOT_FOUND: no key order of this name is registered. */
 int tidesdb_create_column_family(tidesdb_t *db, const char *name,
                                  const tidesdb_column_family_config_t *config);
 
-/* Removes a family and its data. Its handle is not to be used any more; free its iterators first. Calls
-   with it may be under way in other threads: they end as always, or return TDB_ERR_NOT_FOUND, and so
-   does a commit to it. A call that comes too late returns that as well: the memory of the handle is
-   kept until 256 more families were dropped, or the database is closed. TDB_ERR_NOT_FOUND: there is
-   none. */
+/* Removes a family and its data. Its handle is not to be used any more; free its iterators first.
+   Calls with it may be under way in other threads: they end as always, or return TDB_ERR_NOT_FOUND,
+   and so does a commit to it. A call that comes too late returns that as well: the memory of the
+   handle is kept until 256 more families were dropped, or the database is closed.
+   TDB_ERR_NOT_FOUND: there is none. */
 int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
 
 /* As tidesdb_drop_column_family, by handle. TDB_ERR_NOT_FOUND: it was dropped before. */
@@ -607,13 +610,13 @@ int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, c
    TDB_ERR_NOT_FOUND: a family was dropped meanwhile.
    TDB_ERR_IO: the log can't be written or synced. In sync mode FULL the operations may be visible
    all the same, and lost with the power: rolling back does not undo them. Such a transaction can be
-   committed again, rolled back or freed; reads and writes of it return TDB_ERR_INVALID_ARGS, as what
-   is visible gets no further operations. */
+   committed again, rolled back or freed; reads and writes of it return TDB_ERR_INVALID_ARGS, as
+   what is visible gets no further operations. */
 int tidesdb_txn_commit(tidesdb_txn_t *txn);
 
 /* Drops what is buffered. Rolling back again is no error; after a commit it is.
-   TDB_ERR_IO: a commit had failed with its operations visible, and they stay; see tidesdb_txn_commit.
-   The transaction has ended all the same. */
+   TDB_ERR_IO: a commit had failed with its operations visible, and they stay; see
+   tidesdb_txn_commit. The transaction has ended all the same. */
 int tidesdb_txn_rollback(tidesdb_txn_t *txn);
 
 /* Begins again after a commit or rollback, with a new snapshot. */

@@ -343,7 +343,8 @@ static void ini_files(const char *directory)
     /* Texts that a line can't hold as they are. */
     for (n = 0; n < 4; n++)
     {
-        const char *texts[] = {"two\nlines = 1\n[section]", " blanks ", "\"quoted\\\"", "\xff\x01\r"};
+        const char *texts[] = {"two\nlines = 1\n[section]", " blanks ", "\"quoted\\\"",
+                               "\xff\x01\r"};
         memset(saved.comparator_ctx_str, 0, sizeof saved.comparator_ctx_str);
         memcpy(saved.comparator_ctx_str, texts[n], strlen(texts[n]));
         CHECK_OK(tidesdb_cf_config_save_to_ini(path, "section", &saved));

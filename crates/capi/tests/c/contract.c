@@ -1,4 +1,5 @@
-/* The numbers, defaults and corrections that the contract states. The argument is an empty directory. */
+/* The numbers, defaults and corrections that the contract states. The argument is an empty
+   directory. */
 #define _GNU_SOURCE
 #include <tidesdb/objstore_s3.h>
 
@@ -268,8 +269,8 @@ static void configs(char *path)
     CHECK_OK(tidesdb_close(db));
 }
 
-/* Every key of the file, as text and as what is read; what is unknown or of the wrong form is passed
-   over. */
+/* Every key of the file, as text and as what is read; what is unknown or of the wrong form is
+   passed over. */
 static void ini(const char *directory)
 {
     static const char text[] =

@@ -1,5 +1,5 @@
-/* What daemons do to their process: they close the standard descriptors, and have one thread of their
-   own wait for signals. The argument is an empty directory. */
+/* What daemons do to their process: they close the standard descriptors, and have one thread of
+   their own wait for signals. The argument is an empty directory. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -26,8 +26,8 @@ static tidesdb_t *open_logged(char *path, int to_file)
     return db;
 }
 
-/* No file has a standard descriptor, not even for a moment: nothing that the program reads or writes
-   there by mistake meets one. */
+/* No file has a standard descriptor, not even for a moment: nothing that the program reads or
+   writes there by mistake meets one. */
 static void none_is_standard(void)
 {
     char byte;

@@ -1,5 +1,5 @@
-/* What the original does wrong, by the numbers of section 10 of its contract, and what is right. The
-   argument is an empty directory. */
+/* What the original does wrong, by the numbers of section 10 of its contract, and what is right.
+   The argument is an empty directory. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/stat.h>
@@ -60,7 +60,8 @@ static const char *keys(tidesdb_txn_t *txn, tidesdb_column_family_t *cf)
     }
     CHECK_CODE(code, TDB_ERR_NOT_FOUND);
     CHECK(!tidesdb_iter_valid(iter));
-    for (code = tidesdb_iter_seek_to_last(iter); code == TDB_SUCCESS; code = tidesdb_iter_prev(iter))
+    for (code = tidesdb_iter_seek_to_last(iter); code == TDB_SUCCESS;
+         code = tidesdb_iter_prev(iter))
     {
         char whole[512];
         CHECK_OK(tidesdb_iter_key(iter, &key, &size));
@@ -115,8 +116,8 @@ static void empty_values(char *path)
     CHECK_OK(tidesdb_close(db));
 }
 
-/* 2, 3, 22: with a shared memtable, a sync reaches the disk; copies and compactions have what was not
-   flushed. */
+/* 2, 3, 22: with a shared memtable, a sync reaches the disk; copies and compactions have what was
+   not flushed. */
 static void shared_memtable(const char *directory, char *path)
 {
     tidesdb_t *db = open_with(path, 1), *copy;
@@ -234,7 +235,8 @@ static int stands_on(tidesdb_iter_t *iter, const char *expected)
     return size == strlen(expected) && memcmp(key, expected, size) == 0;
 }
 
-/* 11: seeks to the ends go there from wherever an iterator is, with keys in memory and in tables. */
+/* 11: seeks to the ends go there from wherever an iterator is, with keys in memory and in
+   tables. */
 static void seeks_to_the_ends(tidesdb_t *db)
 {
     tidesdb_column_family_t *cf = small_family(db, "ends");

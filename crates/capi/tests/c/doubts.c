@@ -1,5 +1,5 @@
-/* Commits whose sync fails: they are visible, and nothing says that they were taken back. The argument
-   is an empty directory. */
+/* Commits whose sync fails: they are visible, and nothing says that they were taken back. The
+   argument is an empty directory. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/syscall.h>

@@ -134,8 +134,8 @@ static void kills(const char *directory, int unified, int families)
         {
             char name[16];
             snprintf(name, sizeof name, "cf%d", n);
-            found += tidesdb_txn_contains(txn, tidesdb_get_column_family(db, name), bytes(key), 7) ==
-                     TDB_SUCCESS;
+            found += tidesdb_txn_contains(txn, tidesdb_get_column_family(db, name), bytes(key),
+                                          7) == TDB_SUCCESS;
         }
         /* All families or none, and all that were answered. */
         CHECK(found == families || (found == 0 && number > committed));
@@ -283,8 +283,8 @@ static uint64_t compacted_bytes(tidesdb_column_family_t *cf)
     return written;
 }
 
-/* Tables of one setting are read with others in force; few tables may be open; a full first level and
-   many tombstones are compacted without being asked. */
+/* Tables of one setting are read with others in force; few tables may be open; a full first level
+   and many tombstones are compacted without being asked. */
 static void tables(const char *directory)
 {
     char path[2048];

@@ -1,5 +1,6 @@
 /* Sessions that expire, as a threaded program for TidesDB 9.3 would keep them: a comparator and an
-   allocator of its own, a commit hook, statistics, a checkpoint. The argument is an empty directory. */
+   allocator of its own, a commit hook, statistics, a checkpoint. The argument is an empty
+   directory. */
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>

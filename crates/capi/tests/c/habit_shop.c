@@ -1,6 +1,6 @@
-/* A shop as a program for TidesDB 9.3 would have it, with db.h alone: families with options from an INI
-   file, orders in transactions with savepoints, reports by iterators, a backup. The argument is an empty
-   directory. */
+/* A shop as a program for TidesDB 9.3 would have it, with db.h alone: families with options from an
+   INI file, orders in transactions with savepoints, reports by iterators, a backup. The argument is
+   an empty directory. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,12 +40,13 @@ static long read_number(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const c
     return number;
 }
 
-static int write_number(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const char *key, long number)
+static int write_number(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const char *key,
+                        long number)
 {
     char text[32];
     int length = snprintf(text, sizeof text, "%ld", number);
-    return tidesdb_txn_put(txn, cf, (uint8_t *)key, strlen(key) + 1, (uint8_t *)text, (size_t)length,
-                           -1);
+    return tidesdb_txn_put(txn, cf, (uint8_t *)key, strlen(key) + 1, (uint8_t *)text,
+                           (size_t)length, -1);
 }
 
 /* Takes items out of stock; those that are not there are left out of the order. */

@@ -1,5 +1,6 @@
 // Wrappers as a C++ program for TidesDB 9.3 has them: the header in an `extern "C"` block of the
-// program's own, handles in unique pointers, errors as exceptions. The argument is an empty directory.
+// program's own, handles in unique pointers, errors as exceptions. The argument is an empty
+// directory.
 extern "C"
 {
 #define XXH_INLINE_ALL
@@ -7,7 +8,8 @@ extern "C"
 #include <tidesdb/tidesdb_version.h>
 #include <tidesdb/xxhash.h>
     extern tidesdb_objstore_t *tidesdb_objstore_s3_create(const char *endpoint, const char *bucket,
-                                                          const char *prefix, const char *access_key,
+                                                          const char *prefix,
+                                                          const char *access_key,
                                                           const char *secret_key,
                                                           const char *region, int use_ssl,
                                                           int use_path_style);

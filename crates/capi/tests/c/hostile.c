@@ -1,5 +1,5 @@
-/* Arguments that make no sense, and calls at moments when no program should make them. The argument is
-   an empty directory. */
+/* Arguments that make no sense, and calls at moments when no program should make them. The argument
+   is an empty directory. */
 #include <float.h>
 #include <limits.h>
 #include <math.h>
@@ -168,7 +168,8 @@ static void strangers(tidesdb_t *db, tidesdb_column_family_t *cf, tidesdb_t *oth
 static int calls;
 
 /* Takes itself away, and asks for what the interface has. */
-static int removes_itself(const tidesdb_commit_op_t *ops, int num_ops, uint64_t commit_seq, void *ctx)
+static int removes_itself(const tidesdb_commit_op_t *ops, int num_ops, uint64_t commit_seq,
+                          void *ctx)
 {
     tidesdb_column_family_t *cf = ctx;
     tidesdb_stats_t *stats = NULL;
@@ -209,8 +210,8 @@ static void fill(tidesdb_t *db, tidesdb_column_family_t *cf, int tables)
     }
 }
 
-/* After a purge nothing is queued. After background work was cancelled nothing is merged until the next
-   opening, and all else goes on. */
+/* After a purge nothing is queued. After background work was cancelled nothing is merged until the
+   next opening, and all else goes on. */
 static void background(const char *directory)
 {
     tidesdb_t *db = open_below(directory, "background");

@@ -1,5 +1,5 @@
-/* Opens, uses and closes a database a thousand times, and looks at what the process has. The argument
-   is an empty directory, and a second one, if there is one, the number of rounds. */
+/* Opens, uses and closes a database a thousand times, and looks at what the process has. The
+   argument is an empty directory, and a second one, if there is one, the number of rounds. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <malloc.h>

@@ -1,4 +1,5 @@
-/* The engine's log: to stderr, to LOG, its levels, its bound. The argument is an empty directory. */
+/* The engine's log: to stderr, to LOG, its levels, its bound. The argument is an empty
+   directory. */
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,7 +36,8 @@ static tidesdb_t *open_logged(char *path, tidesdb_log_level_t level, int to_file
 
 int main(int count, char **arguments)
 {
-    char path[1024], other[1024], log[2048], other_log[2048], errors[2048], foreign[4096], file[8192];
+    char path[1024], other[1024], log[2048], other_log[2048], errors[2048];
+    char foreign[4096], file[8192];
     const char *found;
     char long_text[3000];
     struct stat status, before;
@@ -99,11 +101,12 @@ int main(int count, char **arguments)
         tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
         config.klog_value_threshold = 3;
         CHECK_OK(tidesdb_create_column_family(db, "limits", &config));
-        CHECK(strstr(contents(log), "[WARN] family 'limits': klog_value_threshold = 3 is beyond the "
-                                    "limits, so klog_value_threshold = 16\n") != NULL);
+        CHECK(strstr(contents(log), "[WARN] family 'limits': klog_value_threshold = 3 is beyond "
+                                    "the limits, so klog_value_threshold = 16\n") != NULL);
         config.klog_value_threshold = 512;
         config.level_size_ratio = 1;
-        CHECK_OK(tidesdb_cf_update_runtime_config(tidesdb_get_column_family(db, "limits"), &config, 1));
+        CHECK_OK(tidesdb_cf_update_runtime_config(tidesdb_get_column_family(db, "limits"), &config,
+                                                  1));
         CHECK(strstr(contents(log), "so level_size_ratio = 2\n") != NULL);
     }
 

@@ -1,5 +1,5 @@
-/* Lookups of families wait for no other family's change, nor do lookups of names that no family has.
-   The argument is an empty directory. */
+/* Lookups of families wait for no other family's change, nor do lookups of names that no family
+   has. The argument is an empty directory. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/syscall.h>

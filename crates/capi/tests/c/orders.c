@@ -195,8 +195,8 @@ static void registering(tidesdb_t *db, int *up)
 /* Names that mean something elsewhere, or are no text, are names like others. */
 static void odd_names(tidesdb_t *db, int first)
 {
-    static const char *const names[] = {"bytewise", "custom:x", " blanks ", "two\nlines", "\xff\xfe",
-                                        "c-interface:6c"};
+    static const char *const names[] = {"bytewise", "custom:x", " blanks ", "two\nlines",
+                                        "\xff\xfe", "c-interface:6c"};
     static int up = 1;
     tidesdb_stats_t *stats = NULL;
     size_t n;
@@ -383,7 +383,8 @@ static int counting(const uint8_t *key1, size_t size1, const uint8_t *key2, size
 }
 
 /* Keys that come and go leave no spellings behind, though no moment is without a transaction that
-   writes and one that reads an old state. How many there are is told by the comparisons of a look. */
+   writes and one that reads an old state. How many there are is told by the comparisons of a
+   look. */
 static void overlapping(tidesdb_t *db)
 {
     tidesdb_column_family_t *cf = family_in(db, "overlapping", "counting");

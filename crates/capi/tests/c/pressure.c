@@ -56,7 +56,8 @@ static void *compact(void *argument)
     return NULL;
 }
 
-/* While a family is compacted another compaction of it waits, and that of a range only for a second. */
+/* While a family is compacted another compaction of it waits, and that of a range only for a
+   second. */
 static void locked(const char *directory)
 {
     tidesdb_t *db = open_below(directory, "locked");
@@ -91,8 +92,8 @@ static void locked(const char *directory)
     CHECK_OK(tidesdb_close(db));
 }
 
-/* Writers that nothing makes room for for ten seconds are told so. The same commit succeeds later: it
-   had no effect, and its keys were nobody's meanwhile. */
+/* Writers that nothing makes room for for ten seconds are told so. The same commit succeeds later:
+   it had no effect, and its keys were nobody's meanwhile. */
 static void *busy(void *argument)
 {
     tidesdb_t *db = open_below(argument, "busy");
@@ -155,7 +156,8 @@ static int lines_of_commits(const char *log)
     FILE *file = fopen(log, "r");
     int lines = 0;
     CHECK(file != NULL);
-    while (fgets(line, sizeof line, file) != NULL) lines += strstr(line, "tidesdb_txn_commit") != NULL;
+    while (fgets(line, sizeof line, file) != NULL)
+        lines += strstr(line, "tidesdb_txn_commit") != NULL;
     fclose(file);
     return lines;
 }
@@ -259,7 +261,8 @@ static int last_in(tidesdb_txn_t *txn, tidesdb_column_family_t *cf)
     tidesdb_iter_t *iter = NULL;
     int code, n = 0;
     CHECK_OK(tidesdb_iter_new(txn, cf, &iter));
-    for (code = tidesdb_iter_seek_to_first(iter); code == TDB_SUCCESS; code = tidesdb_iter_next(iter))
+    for (code = tidesdb_iter_seek_to_first(iter); code == TDB_SUCCESS;
+         code = tidesdb_iter_next(iter))
     {
         uint8_t *key = NULL;
         size_t size = 0;
@@ -273,8 +276,8 @@ static int last_in(tidesdb_txn_t *txn, tidesdb_column_family_t *cf)
     return n;
 }
 
-/* Copies that are made beside a writer have all that was committed before, and each commit whole; the
-   writer is not told of them. */
+/* Copies that are made beside a writer have all that was committed before, and each commit whole;
+   the writer is not told of them. */
 static void copies(const char *directory)
 {
     pthread_t writer;

@@ -1,4 +1,5 @@
-/* Saves options that a family corrects, and other readers as well. The first argument is the file. */
+/* Saves options that a family corrects, and other readers as well. The first argument is the
+   file. */
 #include <tidesdb/tidesdb.h>
 
 #include "check.h"

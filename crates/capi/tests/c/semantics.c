@@ -1,12 +1,12 @@
-/* What transactions, savepoints, iterators and hooks do in corners that basics.c does not come to. The
-   argument is an empty directory. */
+/* What transactions, savepoints, iterators and hooks do in corners that basics.c does not come to.
+   The argument is an empty directory. */
 #include <pthread.h>
 #include <time.h>
 
 #include "helpers.h"
 
-/* A name used again moves its mark, in its place in the stack; going back takes the named one away and
-   all behind it; names have any length. */
+/* A name used again moves its mark, in its place in the stack; going back takes the named one away
+   and all behind it; names have any length. */
 static void savepoints(tidesdb_t *db, tidesdb_column_family_t *cf)
 {
     tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
@@ -93,8 +93,8 @@ static int stands_on(tidesdb_iter_t *iter, const char *key, const char *value)
            memcmp(found_value, value, value_size) == 0;
 }
 
-/* An iterator has the writes of its transaction that there were when it was made, both ways and after
-   each seek, whatever becomes of them. */
+/* An iterator has the writes of its transaction that there were when it was made, both ways and
+   after each seek, whatever becomes of them. */
 static void iterators_and_own_writes(tidesdb_t *db)
 {
     tidesdb_column_family_t *cf = small_family(db, "own writes");
@@ -337,7 +337,8 @@ static int journalled(const tidesdb_commit_op_t *ops, int num_ops, uint64_t comm
 
 static void hooks(tidesdb_t *db)
 {
-    tidesdb_column_family_t *one = small_family(db, "hook one"), *two = small_family(db, "hook two");
+    tidesdb_column_family_t *one = small_family(db, "hook one");
+    tidesdb_column_family_t *two = small_family(db, "hook two");
     tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
     struct seen first = {db, small_family(db, "journal"), 0, 0, 0}, second = first;
     tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_READ_COMMITTED);

@@ -97,7 +97,8 @@ static uint64_t bytes_of(const char *directory, const char *suffix)
     return bytes;
 }
 
-static void write_keys(tidesdb_t *db, tidesdb_column_family_t *cf, int first, int count, int deletes)
+static void write_keys(tidesdb_t *db, tidesdb_column_family_t *cf, int first, int count,
+                       int deletes)
 {
     tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
     uint8_t value[VALUE_BYTES];
