@@ -216,7 +216,7 @@ fn a_time_to_live_is_kept_to_within_a_second_and_never_cut_short() {
 }
 
 #[test]
-fn a_merge_returns_the_space_of_expired_values() {
+fn a_compaction_returns_the_space_of_expired_values() {
     let bench = Bench::new();
     bench.put(0..KEYS, 1, NOW + 100);
     bench.put(KEYS..KEYS * 2, 2, NOW + 1_000);
@@ -328,7 +328,7 @@ fn tables_of_which_everything_has_expired_go_without_being_read() {
 
 /// Of one old run, only the tables that hold much of it are merged.
 #[test]
-fn a_merge_for_expired_values_takes_the_tables_that_hold_them() {
+fn a_compaction_for_expired_values_takes_the_tables_that_hold_them() {
     let bench = Bench::with_values_from(100_000);
     for n in 0..KEYS * 4 {
         let expires_at = if n < KEYS && n % 2 == 0 { NOW + 100 } else { 0 };

@@ -38,7 +38,7 @@ fn small() -> FamilyOptions {
 }
 
 /// Runs that overlap, so that a merge is due, with values in value logs.
-fn with_merge_due(db: &Db, name: &str) {
+fn with_compaction_due(db: &Db, name: &str) {
     let family = db.create_family(name, small()).unwrap();
     for round in 0..5_u32 {
         for n in 0..300_u32 {
@@ -52,12 +52,12 @@ fn with_merge_due(db: &Db, name: &str) {
 /// The family goes at each change of files that a merge of it makes in turn, on the merge's own
 /// thread, as if another had done it just then.
 #[test]
-fn a_family_may_go_at_any_moment_of_its_merge() {
+fn a_family_may_go_at_any_moment_of_its_compaction() {
     let golden = SimVfs::new(1);
     let (db, _scheduler) = open(&golden);
     db.stop_compactions().unwrap();
-    with_merge_due(&db, "goes");
-    with_merge_due(&db, "stays");
+    with_compaction_due(&db, "goes");
+    with_compaction_due(&db, "stays");
     db.close().unwrap();
     let mut moments = 0;
     for moment in 0.. {
@@ -113,7 +113,7 @@ fn a_family_may_go_at_any_moment_of_its_merge() {
 /// Half of many families are merged from the opening on; all go meanwhile, from several threads. At
 /// a scale of 10 they are ten thousand.
 #[test]
-fn thousands_of_families_go_while_half_of_them_are_merged() {
+fn thousands_of_families_go_while_half_of_them_are_compacted() {
     let sim = SimVfs::new(1);
     let options = DbOptions::default().log_segment_bytes(1 << 20);
     let open = || {

@@ -204,7 +204,7 @@ fn waiting_for_a_disk_that_takes_nothing_ends_in_an_error() {
 
 /// While a merge is in the middle of something, here in creating its table, another is asked for.
 #[test]
-fn a_merge_that_gets_nowhere_does_not_hold_up_others_without_end() {
+fn a_compaction_that_gets_nowhere_does_not_hold_up_others_without_end() {
     let mut fixture = Fixture::new();
     let db = fixture.open(DbOptions::default().stall_timeout_ms(5_000));
     let family = db.create_family("family", small()).unwrap();

@@ -130,7 +130,7 @@ fn two_runs(family: &Family) {
 }
 
 /// A caller's own merge that has come to its first table and waits there to be let go.
-fn merge_in_the_middle(
+fn compact_in_the_middle(
     sim: &Arc<SimVfs>,
     family: &Family,
 ) -> (Held, thread::JoinHandle<tidesdb::Result<()>>) {
@@ -143,12 +143,12 @@ fn merge_in_the_middle(
 /// A caller's own merge went on after a close had given the directory up: it would have removed
 /// tables of the database that owns it then.
 #[test]
-fn closing_waits_for_a_merge_that_a_caller_asked_for() {
+fn closing_waits_for_a_compaction_that_a_caller_asked_for() {
     let sim = SimVfs::new(1);
     let db = open(&sim, ByHand::new());
     let family = db.create_family("family", small()).unwrap();
     two_runs(&family);
-    let (held, merging) = merge_in_the_middle(&sim, &family);
+    let (held, merging) = compact_in_the_middle(&sim, &family);
     let (closed, when_closed) = channel();
     let closing = thread::spawn(move || {
         let result = db.close();
@@ -214,12 +214,12 @@ fn closing_waits_for_a_value_that_is_written_to_a_value_log() {
 
 /// A caller's own merge went on, and others began, while background work was paused.
 #[test]
-fn a_pause_waits_for_a_merge_that_a_caller_asked_for_and_refuses_the_next() {
+fn a_pause_waits_for_a_compaction_that_a_caller_asked_for_and_refuses_the_next() {
     let sim = SimVfs::new(1);
     let db = open(&sim, ByHand::new());
     let family = db.create_family("family", small()).unwrap();
     two_runs(&family);
-    let (held, merging) = merge_in_the_middle(&sim, &family);
+    let (held, merging) = compact_in_the_middle(&sim, &family);
     let (paused, when_paused) = channel();
     let pausing = {
         let db = db.clone();

@@ -71,7 +71,7 @@ fn a_pair_within_a_memtable_leaves_what_deleted_the_key_before() {
 /// A merge into the oldest run that ends after some of its steps leaves puts of the newer run in
 /// both. A deletion that meets the one above must stay for the other.
 #[test]
-fn a_put_that_an_interrupted_merge_left_twice_does_not_come_back() {
+fn a_put_that_an_interrupted_compaction_left_twice_does_not_come_back() {
     let sim = SimVfs::new(1);
     let db = open(&sim);
     let family = db.create_family("family", family_options()).unwrap();

@@ -50,7 +50,7 @@ fn overwritten_keys_take_little_more_than_the_bound_at_all_times() {
 }
 
 #[test]
-fn a_snapshot_and_a_scan_see_the_same_while_slices_are_merged() {
+fn a_snapshot_and_a_scan_see_the_same_while_slices_are_compacted() {
     let mut bench = Bench::new("snapshot");
     let live = bench.table_bytes();
     bench.overwrite();
@@ -88,7 +88,7 @@ fn a_snapshot_and_a_scan_see_the_same_while_slices_are_merged() {
 
 /// I-65. With other bounds after each opening, newer tables reach over some of them.
 #[test]
-fn tables_cut_at_other_bounds_are_merged_with_all_that_they_share_keys_with() {
+fn tables_cut_at_other_bounds_are_compacted_with_all_that_they_share_keys_with() {
     let mut bench = Bench::new("other bounds");
     for round in 0..scaled(40) {
         // What is large moves, so that the oldest run is cut elsewhere.
@@ -156,7 +156,7 @@ fn tables(bench: &Bench) -> Vec<(PathBuf, usize)> {
 /// returned in all of them, and every answer is right or an error that names the table. It made all
 /// merges with older runs end.
 #[test]
-fn a_damaged_table_keeps_no_other_slice_from_being_merged() {
+fn a_damaged_table_keeps_no_other_slice_from_being_compacted() {
     let mut slices = 0;
     for round in 0..scaled(6) {
         let mut bench = Bench::new("damaged table");

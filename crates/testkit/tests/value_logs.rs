@@ -91,7 +91,7 @@ impl End {
 }
 
 #[test]
-fn a_merge_after_a_reopening_gives_the_space_of_large_values_back() {
+fn a_compaction_after_a_reopening_gives_the_space_of_large_values_back() {
     for end in End::ALL {
         let mut machine = Machine::new();
         let (db, family) = machine.open();
@@ -129,7 +129,7 @@ fn the_space_of_large_values_comes_back_without_a_call() {
 
 /// There was no merge that could have noticed, and never one in a family without tables.
 #[test]
-fn a_value_log_that_nothing_points_into_goes_without_a_merge() {
+fn a_value_log_that_nothing_points_into_goes_without_a_compaction() {
     for end in End::ALL {
         let mut machine = Machine::new();
         let (db, family) = machine.open();

@@ -18,7 +18,7 @@ const NAMED_FOLDERS: &[&str] = &["crates/", "docs/", "scripts/", ".ci/"];
 /// Columns of a document, and of pages that show the tables that a program prints.
 const MOST_COLUMNS: usize = 100;
 const MOST_COLUMNS_OF_OUTPUT: usize = 120;
-const SHOWS_OUTPUT: &[&str] = &["docs/design/0001-merges-at-scale.md"];
+const SHOWS_OUTPUT: &[&str] = &["docs/design/0001-compaction-at-scale.md"];
 
 /// Papers that a program writes.
 const GENERATED: &[&str] = &["docs/c-api.md"];

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn many_runs_slow_writers_while_merges_are_cancelled() {
+fn many_runs_slow_writers_while_compactions_are_cancelled() {
     let mut fixture = Fixture::new();
     let db = fixture.open(DbOptions::default());
     let options = small().l1_file_count_trigger(2);
@@ -199,7 +199,7 @@ fn families_that_are_far_from_full_do_not_pin_the_log() {
 
 /// Each look at the pace, every two milliseconds, had a merge tried that found no space.
 #[test]
-fn writers_slowed_by_garbage_try_no_merge_again_and_again_on_a_full_disk() {
+fn writers_slowed_by_garbage_try_no_compaction_again_and_again_on_a_full_disk() {
     let mut fixture = Fixture::new();
     let db = fixture.open(DbOptions::default());
     let options = small()

@@ -1,5 +1,5 @@
-//! Merges on disks that are nearly full: what a step expects to write is what it writes, merges
-//! beside each other share what is free, and a step is as small as it must be.
+//! Compactions on disks that are nearly full: what a step expects to write is what it writes,
+//! compactions beside each other share what is free, and a step is as small as it must be.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
@@ -16,7 +16,7 @@ use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::inspect::deep_check;
 
 const DIR: &str = "/db";
-/// Free bytes that merges leave alone.
+/// Free bytes that compactions leave alone.
 const KEPT: u64 = 1 << 20;
 const TABLE: u64 = 4 << 10;
 
@@ -65,7 +65,7 @@ fn on_disk(sim: &SimVfs, part: &str) -> u64 {
 }
 
 impl Place {
-    /// Leaves so many bytes free beside those that merges leave alone.
+    /// Leaves so many bytes free beside those that compactions leave alone.
     fn leave(&self, bytes: u64) {
         // The next log segment.
         while self.scheduler.step_lane(Lane::Housekeeping) {}
@@ -75,7 +75,7 @@ impl Place {
     }
 
     /// The fewest bytes that are free during `work`, not counted what the manifest takes, which is
-    /// no part of what merges write.
+    /// no part of what compactions write.
     fn least_free(&self, work: impl FnOnce()) -> u64 {
         let least = Arc::new(AtomicU64::new(u64::MAX));
         let noted = Arc::clone(&least);
@@ -91,8 +91,8 @@ impl Place {
         least.load(Ordering::Relaxed)
     }
 
-    /// Merges the family with so much room each time, until it is merged. How often it was refused.
-    fn merge_with(&self, family: &Family, room: u64, most_tries: u32) -> u32 {
+    /// Compacts the family with so much room each time, until it is done. How often it was refused.
+    fn compact_with(&self, family: &Family, room: u64, most_tries: u32) -> u32 {
         for tries in 0..most_tries {
             self.leave(room);
             match family.compact() {
@@ -107,7 +107,8 @@ impl Place {
 /// What a table takes beside what is expected of it.
 const SLACK: u64 = 4 * TABLE;
 
-/// They were not counted, so that a merge which empties a value log took far more than its bound.
+/// They were not counted, so that a compaction which empties a value log took far more than its
+/// bound.
 #[test]
 fn values_that_a_step_moves_count() {
     let place = place();
@@ -120,11 +121,11 @@ fn values_that_a_step_moves_count() {
     place.leave(60 << 10);
     let values = on_disk(&place.sim, ".vlog");
     let least = place.least_free(|| {
-        let merged = family.compact();
-        assert!(merged.is_ok() || merged.unwrap_err().kind() == ErrorKind::Full);
+        let compacted = family.compact();
+        assert!(compacted.is_ok() || compacted.unwrap_err().kind() == ErrorKind::Full);
     });
     assert!(least.saturating_add(SLACK) >= KEPT, "{least} bytes were free where {KEPT} are kept");
-    place.merge_with(&family, 200 << 10, 1);
+    place.compact_with(&family, 200 << 10, 1);
     assert!(on_disk(&place.sim, ".vlog") < values * 2 / 3, "nothing was put to the test");
     assert_eq!(keys(&family), 400);
 }
@@ -144,10 +145,10 @@ fn the_rests_of_tables_that_a_step_cuts_count() {
     family.flush().unwrap();
     let total = keys(&family);
     let mut refused = 0;
-    let least = place.least_free(|| refused = place.merge_with(&family, LARGE * 3 / 4, 1));
+    let least = place.least_free(|| refused = place.compact_with(&family, LARGE * 3 / 4, 1));
     assert_eq!(refused, 1, "nothing was put to the test");
     assert!(least.saturating_add(SLACK) >= KEPT, "{least} bytes were free where {KEPT} are kept");
-    let least = place.least_free(|| refused = place.merge_with(&family, LARGE * 4 / 3, 10));
+    let least = place.least_free(|| refused = place.compact_with(&family, LARGE * 4 / 3, 10));
     assert!(refused < 10, "a table and a third of one are room enough");
     assert!(least.saturating_add(SLACK) >= KEPT, "{least} bytes were free where {KEPT} are kept");
     assert_eq!((runs(&family), keys(&family)), (1, total));
@@ -156,7 +157,7 @@ fn the_rests_of_tables_that_a_step_cuts_count() {
 
 /// The first one had looked at the space and written nothing yet when the second looked.
 #[test]
-fn merges_beside_each_other_share_the_space() {
+fn compactions_at_once_share_the_space() {
     let place = place();
     let family = |name: &str| {
         let options = options().target_table_bytes(1 << 20).l1_file_count_trigger(100);
@@ -204,11 +205,11 @@ fn merges_beside_each_other_share_the_space() {
 #[test]
 fn a_step_is_as_small_as_the_space_asks_for() {
     for tables in [5, 6, 9] {
-        merge_with_room_for(tables);
+        compact_with_room_for(tables);
     }
 }
 
-fn merge_with_room_for(tables: u64) {
+fn compact_with_room_for(tables: u64) {
     let place = place();
     let family = place.db.create_family("small", options()).unwrap();
     for run in 0..4u32 {
@@ -219,7 +220,7 @@ fn merge_with_room_for(tables: u64) {
         }
     }
     let mut tries = 0;
-    let least = place.least_free(|| tries = place.merge_with(&family, tables * TABLE, 20));
+    let least = place.least_free(|| tries = place.compact_with(&family, tables * TABLE, 20));
     println!("room for {tables} tables: refused {tries} times");
     assert!(tries < 20, "there was room for {tables} tables");
     assert!(least.saturating_add(SLACK) >= KEPT, "{least} bytes were free where {KEPT} are kept");
@@ -227,9 +228,9 @@ fn merge_with_room_for(tables: u64) {
     deep_check(&place.db, place.sim.as_ref(), Path::new(DIR)).unwrap();
 }
 
-/// I-239. Nothing else wakes a merge that found no space where no one writes.
+/// I-239. Nothing else wakes a compaction that found no space where no one writes.
 #[test]
-fn a_merge_without_space_is_done_when_there_is_some() {
+fn a_compaction_without_space_is_done_when_there_is_some() {
     let place = place();
     let options = options().target_table_bytes(1 << 20).l1_file_count_trigger(2);
     let family = place.db.create_family("waits", options).unwrap();
@@ -245,7 +246,7 @@ fn a_merge_without_space_is_done_when_there_is_some() {
         place.scheduler.fire_timer();
         place.scheduler.run_until_idle();
     };
-    // Whatever else looks for merges has looked.
+    // Whatever else looks for compactions has looked.
     (0..10).for_each(|_| fire());
     assert_eq!(runs(&family), 4, "there was space");
     place.sim.set_capacity(None);

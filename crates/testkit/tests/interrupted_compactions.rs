@@ -1,7 +1,7 @@
-//! Merges that are cut short, and tables that merges pass over, on a simulated disk.
+//! Compactions that are cut short, and tables that compactions pass over, on a simulated disk.
 //!
 //! The files are laid out by hand for each fact, because random workloads are too small to have a
-//! merge of several parts or tables that are worth leaving as they are.
+//! compaction of several parts or tables that are worth leaving as they are.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
@@ -73,14 +73,14 @@ impl Both {
         }
         // Tables that overlap nothing are moved as they are.
         both.family.compact().unwrap();
-        let level = merged(&both.family);
+        let level = compacted(&both.family);
         assert_eq!((level.runs, level.tables), (1, KEYS / keys_per_table), "{level:?}");
         both
     }
 }
 
-/// The figures of the second level, which merges write.
-fn merged(family: &Family) -> LevelStats {
+/// The figures of the second level, which compactions write.
+fn compacted(family: &Family) -> LevelStats {
     family.stats().levels.into_iter().find(|level| level.level == 2).unwrap_or_default()
 }
 
@@ -100,10 +100,10 @@ fn check(family: &Family, model: &Model, when: &str) {
     }
 }
 
-/// I-36. The one table of the oldest run reaches into all three parts of the merge, and each part
-/// takes its share of it. The part that lets go of it before the others are done loses theirs.
+/// I-36. The one table of the oldest run reaches into all three parts of the compaction, and each
+/// part takes its share of it. The part that lets go of it before the others are done loses theirs.
 #[test]
-fn a_table_in_several_parts_stays_until_all_of_them_are_merged() {
+fn a_table_in_several_parts_stays_until_all_of_them_are_compacted() {
     let sim = SimVfs::new(1);
     let db = open(&sim, 3);
     let family = db.create_family("family", family_options(1 << 30)).unwrap();
@@ -123,8 +123,8 @@ fn a_table_in_several_parts_stays_until_all_of_them_are_merged() {
     })));
     both.family.compact().unwrap();
     sim.on_mutation(None);
-    assert!(merged(&both.family).tables > 5, "{:?}", both.family.stats());
-    check(&both.family, &both.model, "after the merge");
+    assert!(compacted(&both.family).tables > 5, "{:?}", both.family.stats());
+    check(&both.family, &both.model, "after the compaction");
     let taken = std::mem::take(&mut *images.lock().unwrap());
     assert!(taken.len() > 5, "{}", taken.len());
     for (when, image) in taken {
@@ -132,7 +132,7 @@ fn a_table_in_several_parts_stays_until_all_of_them_are_merged() {
         let family = db.family("family").unwrap();
         check(&family, &both.model, &when);
         family.compact().unwrap();
-        check(&family, &both.model, &format!("{when}, merged again"));
+        check(&family, &both.model, &format!("{when}, compacted again"));
         let problems = db.verify().unwrap().problems;
         assert!(problems.is_empty(), "{when}: {problems:?}");
     }
@@ -144,18 +144,18 @@ fn a_table_in_several_parts_stays_until_all_of_them_are_merged() {
 fn a_part_that_begins_within_a_table_of_the_oldest_run_changes_nothing_before_the_end() {
     // Where the tables of the two runs end depends on the sizes of values.
     for larger in [500, 700, 900, 2000] {
-        merge_into_tables_cut_elsewhere(larger);
+        compact_into_tables_cut_elsewhere(larger);
     }
 }
 
-fn merge_into_tables_cut_elsewhere(larger: usize) {
+fn compact_into_tables_cut_elsewhere(larger: usize) {
     let sim = SimVfs::new(1);
     let db = open(&sim, 3);
     let family = db.create_family("family", family_options(12 << 10)).unwrap();
     let mut both = Both { family, model: Model::new() };
     (0..KEYS).for_each(|n| both.put(n, b'o'));
     both.family.compact().unwrap();
-    assert!(merged(&both.family).tables > 5, "{:?}", both.family.stats());
+    assert!(compacted(&both.family).tables > 5, "{:?}", both.family.stats());
     both.family.set_options(family_options(8 << 10)).unwrap();
     for key in (0..KEYS).map(key) {
         both.family.put(&key, &vec![b'n'; larger]).unwrap();
@@ -166,14 +166,14 @@ fn merge_into_tables_cut_elsewhere(larger: usize) {
     let (family, model, count) = (both.family.clone(), both.model.clone(), Arc::clone(&looks));
     sim.on_mutation(Some(Arc::new(move |_, mutation| {
         if mutation.phase == Phase::After && mutation.kind == MutationKind::Sync {
-            check(&family, &model, "during the merge");
+            check(&family, &model, "during the compaction");
             *count.lock().unwrap() += 1;
         }
     })));
     both.family.compact().unwrap();
     sim.on_mutation(None);
     assert!(*looks.lock().unwrap() > 2);
-    check(&both.family, &both.model, "after the merge");
+    check(&both.family, &both.model, "after the compaction");
     assert!(db.verify().unwrap().problems.is_empty());
 }
 
@@ -193,9 +193,12 @@ fn a_table_whose_first_key_was_met_before_is_not_passed_over() {
     both.family.compact().unwrap();
     let after = both.family.stats();
     let written = after.work.compaction_bytes_written - before.work.compaction_bytes_written;
-    assert!(written < merged(&both.family).bytes / 2, "no table was passed over: {written} bytes");
-    assert_eq!(merged(&both.family).runs, 1, "{after:?}");
-    check(&both.family, &both.model, "after the merge");
+    assert!(
+        written < compacted(&both.family).bytes / 2,
+        "no table was passed over: {written} bytes"
+    );
+    assert_eq!(compacted(&both.family).runs, 1, "{after:?}");
+    check(&both.family, &both.model, "after the compaction");
     drop((both.family, db));
     let db = open(&sim, 1);
     check(&db.family("family").unwrap(), &both.model, "opened again");

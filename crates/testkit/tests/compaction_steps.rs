@@ -1,6 +1,6 @@
-//! Merges of large runs by steps, on a simulated disk: what is on the disk meanwhile, what is left
-//! when a merge ends after any of its steps, and lives that go on from there, beside an ordered
-//! map.
+//! Compactions of large runs by steps, on a simulated disk: what is on the disk meanwhile, what is
+//! left when a compaction ends after any of its steps, and lives that go on from there, beside an
+//! ordered map.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
@@ -74,7 +74,7 @@ fn runs(family: &Family) -> u64 {
 
 const RUNS: u64 = 4;
 
-/// Runs of equal size and unique keys, which lie in all of them: the first merged, the others as
+/// Runs of equal size and unique keys, which lie in all of them: the first compacted, the others as
 /// flushed.
 fn equal_runs(family: &Family, keys: u64) -> Model {
     let mut model = Model::new();
@@ -100,7 +100,7 @@ fn is_edit(mutation: &Mutation) -> bool {
 
 /// Each step lets go of what it has used up, of all runs, and that leaves the disk at once.
 #[test]
-fn a_merge_of_equal_runs_needs_little_more_disk_than_they_take() {
+fn a_compaction_of_equal_runs_needs_little_more_disk_than_they_take() {
     let sim = SimVfs::new(1);
     let (db, _scheduler) = open(&sim);
     let family = db.create_family("family", family_options()).unwrap();
@@ -125,10 +125,10 @@ fn a_merge_of_equal_runs_needs_little_more_disk_than_they_take() {
     deep_check(&db, sim.as_ref(), Path::new("/db")).unwrap();
 }
 
-/// What a step has done is done: the merge that comes after a crash has the less to write the later
-/// it was.
+/// What a step has done is done: the compaction that comes after a crash has the less to write the
+/// later it was.
 #[test]
-fn a_merge_goes_on_where_a_crash_has_ended_it() {
+fn a_compaction_goes_on_where_a_crash_has_ended_it() {
     let sim = SimVfs::new(1);
     let (db, _scheduler) = open(&sim);
     let family = db.create_family("family", family_options()).unwrap();
@@ -159,7 +159,7 @@ fn a_merge_goes_on_where_a_crash_has_ended_it() {
     }
 }
 
-/// A life in which the power goes in the middle of merges, and what was there is gone on with.
+/// A life in which the power goes in the middle of compactions, and what was there is gone on with.
 struct Life {
     sim: Arc<SimVfs>,
     db: Db,
@@ -233,9 +233,9 @@ impl Life {
         }
     }
 
-    /// Merges whatever is to be merged, with the power going after some of the edits. Returns an
-    /// image.
-    fn merge(&mut self) -> Option<Arc<SimVfs>> {
+    /// Compacts whatever is to be compacted, with the power going after some of the edits. Returns
+    /// an image.
+    fn compact(&mut self) -> Option<Arc<SimVfs>> {
         let images =
             Arc::new(Mutex::new((StdRng::seed_from_u64(self.random.random()), Vec::new())));
         let taking = Arc::clone(&images);
@@ -287,7 +287,7 @@ fn lives_with_crashes_between_steps_show_what_was_written() {
             for _ in 0..200 {
                 life.write();
             }
-            let image = life.merge();
+            let image = life.compact();
             edits += 1;
             if let Some(snapshot) = &snapshot {
                 let shown = contents(&life.family, Some(snapshot));
@@ -308,7 +308,7 @@ fn lives_with_crashes_between_steps_show_what_was_written() {
 }
 
 /// A step that would leave less free than `min_disk_space` is made smaller; when none fits any
-/// more, the merge waits and says why. What was done stays done, and it goes on when there is
+/// more, the compaction waits and says why. What was done stays done, and it goes on when there is
 /// space.
 #[test]
 fn steps_keep_the_free_space_that_was_asked_for() {
