@@ -50,20 +50,9 @@ pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
 
 /// Words of a sentence in a document, and the documents that still have longer ones.
 const MOST_WORDS: usize = 45;
-const HAS_LONG_SENTENCES: &[&str] = &[
-    "CHANGELOG.md",
-    "docs/formats/manifest.md",
-    "docs/formats/wal.md",
-    "docs/invariants.md",
-    "docs/statistics.md",
-    "docs/tool.md",
-];
 
 /// Sentences of a document that are too long to be read once, outside of tables and examples.
 pub(crate) fn long_sentences(path: &str, text: &str) -> Vec<String> {
-    if HAS_LONG_SENTENCES.contains(&path) {
-        return Vec::new();
-    }
     let long = sentences(text).into_iter().filter(|(_, words)| *words > MOST_WORDS);
     let rule = format!("words, at most {MOST_WORDS} are allowed");
     long.map(|(at, words)| format!("{path}:{at}: a sentence of {words} {rule}")).collect()
@@ -358,7 +347,6 @@ mod tests {
         for other in [format!("```text\n{one}{one}```\n"), format!("| {most} | {most} |\n")] {
             assert!(long_sentences("a.md", &other).is_empty(), "{other}");
         }
-        assert!(long_sentences(HAS_LONG_SENTENCES[0], &one.repeat(2)).is_empty());
     }
 
     #[test]
