@@ -134,6 +134,18 @@ fn every_module_of_the_engine_is_in_the_picture() {
 }
 
 #[test]
+fn files_that_the_pictures_name_are_there() {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let sources: Vec<_> = files(&["rs"]).into_iter().map(|(path, _)| path).collect();
+    let shipped: Vec<_> = sources
+        .iter()
+        .filter(|path| path.contains("/src/") && !tidy_rules::is_test_file(path))
+        .map(String::as_str)
+        .collect();
+    expect_none(&documents::missing_in_pictures("ARCHITECTURE.md", &text, &shipped));
+}
+
+#[test]
 fn sources_keep_the_rules() {
     let mut found = Vec::new();
     for (path, text) in files(&["rs"]) {

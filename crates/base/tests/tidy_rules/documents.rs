@@ -48,7 +48,7 @@ pub(crate) fn columns(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Words of a sentence in a document, and the documents that still have longer ones.
+/// Words of a sentence in a document.
 const MOST_WORDS: usize = 45;
 
 /// Sentences of a document that are too long to be read once, outside of tables and examples.
@@ -278,6 +278,27 @@ pub(crate) fn missing_paths(path: &str, text: &str, exists: impl Fn(&str) -> boo
     found
 }
 
+/// Names of source files in the drawn blocks of a document, bare or with a folder in front, that no
+/// path ends with. A crate's folder stands for its `src`.
+pub(crate) fn missing_in_pictures(path: &str, text: &str, sources: &[&str]) -> Vec<String> {
+    let sources: Vec<_> =
+        sources.iter().map(|source| format!("/{}", source.replace("/src/", "/"))).collect();
+    let mut found = Vec::new();
+    let mut drawn = false;
+    for (at, line) in text.lines().enumerate() {
+        if line.starts_with("```") {
+            drawn = line == "```text";
+        }
+        let words = line.split(|c: char| !c.is_alphanumeric() && !"_./-".contains(c));
+        for word in words.filter(|word| drawn && word.ends_with(".rs")) {
+            if !sources.iter().any(|source| source.ends_with(&format!("/{word}"))) {
+                found.push(format!("{path}:{}: no file '{word}'", at + 1));
+            }
+        }
+    }
+    found
+}
+
 /// Links of a document to other documents that do not exist. `exists` takes a path from the root.
 pub(crate) fn missing_links(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -417,6 +438,17 @@ mod tests {
         let text = "`crates/a.rs` and `docs/b.md::c`, `crates/*/x`, `cargo test`\n";
         assert_eq!(missing_paths("p", text, |_| false).len(), 2);
         assert!(missing_paths("p", text, |_| true).is_empty());
+    }
+
+    #[test]
+    fn files_that_are_drawn_and_are_not_there_are_found() {
+        let sources = ["crates/lockfree/src/gate.rs", "crates/tidesdb/src/wal/commit.rs"];
+        let there = "```text\nput ── gate    lockfree/gate.rs, commit.rs\n```\ngone.rs\n";
+        assert!(missing_in_pictures("p", there, &sources).is_empty());
+        let gone = "```text\n(plan.rs) mit.rs, wal/gate.rs\n```\n";
+        let names = ["plan.rs", "mit.rs", "wal/gate.rs"];
+        let expected = names.map(|name| format!("p:2: no file '{name}'"));
+        assert_eq!(missing_in_pictures("p", gone, &sources), expected);
     }
 
     #[test]
