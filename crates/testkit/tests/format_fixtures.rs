@@ -14,6 +14,8 @@
 mod archives;
 #[path = "format_fixtures/orders.rs"]
 mod orders;
+#[path = "format_fixtures/pages.rs"]
+mod pages;
 
 use std::collections::BTreeMap;
 use std::path::Path;
