@@ -1,5 +1,5 @@
 //! Compactions on disks that are nearly full: what a step expects to write is what it writes,
-//! compactions beside each other share what is free, and a step is as small as it must be.
+//! compactions at one time share what is free, and a step is as small as it must be.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
@@ -65,7 +65,7 @@ fn on_disk(sim: &SimVfs, part: &str) -> u64 {
 }
 
 impl Place {
-    /// Leaves so many bytes free beside those that compactions leave alone.
+    /// Leaves so many bytes free on top of those that compactions leave alone.
     fn leave(&self, bytes: u64) {
         // The next log segment.
         while self.scheduler.step_lane(Lane::Housekeeping) {}
@@ -104,7 +104,7 @@ impl Place {
     }
 }
 
-/// What a table takes beside what is expected of it.
+/// What a table takes in addition to what is expected of it.
 const SLACK: u64 = 4 * TABLE;
 
 /// They were not counted, so that a compaction which empties a value log took far more than its

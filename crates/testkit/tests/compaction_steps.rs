@@ -1,6 +1,6 @@
 //! Compactions of large runs by steps, on a simulated disk: what is on the disk meanwhile, what is
-//! left when a compaction ends after any of its steps, and lives that go on from there, beside an
-//! ordered map.
+//! left when a compaction ends after any of its steps, and lives that go on from there, compared
+//! with an ordered map.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
@@ -328,7 +328,7 @@ fn steps_keep_the_free_space_that_was_asked_for() {
     let refused = family.compact().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Full, "{refused}");
     assert!(refused.to_string().contains("min_disk_space"), "{refused}");
-    // Room for a part of a usual step, beside what the manifest takes.
+    // Room for a part of a usual step, on top of what the manifest takes.
     leave(kept + 40 * TABLE);
     sim.on_mutation(Some(Arc::new(move |sim, _| {
         let free = sim.free_bytes(Path::new("/db")).unwrap();

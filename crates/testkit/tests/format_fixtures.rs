@@ -16,6 +16,8 @@ mod archives;
 mod orders;
 #[path = "format_fixtures/pages.rs"]
 mod pages;
+#[path = "format_fixtures/reader.rs"]
+mod reader;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -139,7 +139,7 @@ fn a_table_in_several_parts_stays_until_all_of_them_are_compacted() {
 }
 
 /// I-36. Parts end between the tables of the newer run, which is larger, and so within those of the
-/// oldest. A part that begins within one must not put anything beside it before it goes.
+/// oldest. A part that begins within one must not put anything next to it before it goes.
 #[test]
 fn a_part_that_begins_within_a_table_of_the_oldest_run_changes_nothing_before_the_end() {
     // Where the tables of the two runs end depends on the sizes of values.
