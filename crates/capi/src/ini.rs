@@ -151,7 +151,7 @@ pub fn lines(config: &FamilyConfig) -> String {
 /// # Errors
 /// `TDB_ERR_INVALID_ARGS` for a section's name that would not be read as it is, or that is too
 /// long.
-fn to_ini(section: &[u8], config: &FamilyConfig) -> Outcome<Vec<u8>> {
+pub fn to_ini(section: &[u8], config: &FamilyConfig) -> Outcome<Vec<u8>> {
     let out = [b"[", section, b"]\n", lines(config).as_bytes()].concat();
     let (text, name) = (any_text(&out), any_text(section));
     let is_read = entries(&text).is_ok_and(|all| all.iter().all(|entry| entry.section == name));

@@ -20,6 +20,7 @@
 //! | `held_spellings` | what a transaction knows of that |
 //! | `statistics` | figures |
 //! | `object_store` | the connector to a directory |
+//! | `hostile` | readers of files, for fuzzing |
 //!
 //! Handles are boxes whose pointers the caller holds. As the interface says, a handle may not be
 //! used after it was freed; everything else is checked.
@@ -43,6 +44,8 @@ mod family_work;
 mod handle_map;
 mod held_spellings;
 mod hooks;
+#[doc(hidden)]
+pub mod hostile;
 mod ini;
 mod iterators;
 #[cfg(target_pointer_width = "64")]

@@ -18,6 +18,8 @@ use crate::boundary::{self, call_for};
 use crate::codes::{PRECONDITION, SUCCESS};
 use crate::types::{ListedFn, ObjectStore};
 
+pub use self::records::read_hostile as read_hostile_records;
+
 /// `TDB_BACKEND_FS`.
 const BACKEND_DIRECTORY: c_int = 0;
 /// What the functions of a connector return on failure.

@@ -74,6 +74,37 @@ impl Checkpoint {
         }
     }
 
+    /// A checkpoint as it was stored.
+    ///
+    /// # Errors
+    /// What is wrong with it. One that can't be of a load (more lines or records than bytes, a
+    /// column that is not there) would let the load go on at a place that means something else.
+    pub(crate) fn read(stored: &[u8]) -> std::result::Result<Self, String> {
+        let checkpoint: Self = serde_json::from_slice(stored).map_err(|error| error.to_string())?;
+        let Position { offset, line } = checkpoint.position;
+        let records = checkpoint.records.checked_add(checkpoint.skipped);
+        if line == 0 || line - 1 > offset || records.is_none_or(|records| records > offset) {
+            return Err(format!(
+                "line {line} after {} records and {} bad ones cannot begin at byte {offset}",
+                checkpoint.records, checkpoint.skipped
+            ));
+        }
+        if let Some(Columns { key, value, count }) = checkpoint.columns
+            && (key >= count || value >= count)
+        {
+            return Err(format!("columns {key} and {value} are not among {count}"));
+        }
+        Ok(checkpoint)
+    }
+
+    /// The form in which it is stored.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub(crate) fn to_stored(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(self)
+    }
+
     /// Takes note that everything before `position` is dealt with.
     pub(crate) fn advance(&mut self, position: Position, tap: &Tap) {
         let head_is_complete = self.head_bytes() == HEAD_BYTES;
@@ -160,7 +191,7 @@ impl Bookmark {
     /// When it cannot be read.
     pub(crate) fn read(&self) -> Result<Option<Checkpoint>> {
         let Some(text) = self.family.get(&self.key)? else { return Ok(None) };
-        let checkpoint = serde_json::from_slice(&text).map_err(|error| {
+        let checkpoint = Checkpoint::read(&text).map_err(|error| {
             Failure::new(format!("the checkpoint of the interrupted load is unreadable: {error}"))
                 .hint("--restart loads from the beginning")
         })?;
@@ -172,7 +203,8 @@ impl Bookmark {
     /// # Errors
     /// When the batch refuses it.
     pub(crate) fn put(&self, batch: &mut WriteBatch, checkpoint: &Checkpoint) -> Result<()> {
-        let text = serde_json::to_vec(checkpoint)
+        let text = checkpoint
+            .to_stored()
             .map_err(|error| Failure::new(format!("cannot write the checkpoint: {error}")))?;
         Ok(batch.put(&self.family, &self.key, &text)?)
     }
@@ -183,5 +215,39 @@ impl Bookmark {
     /// When the batch refuses it.
     pub(crate) fn remove(&self, batch: &mut WriteBatch) -> Result<()> {
         Ok(batch.delete(&self.family, &self.key)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Line 2^64 - 1 ended the process by an overflow, and a column that is not there gave each
+    /// record an empty key.
+    #[test]
+    fn a_checkpoint_that_no_load_has_written_is_refused() {
+        let stored = |position: &str, records: &str, columns: &str| {
+            format!(
+                r#"{{"version":1,"position":{position},"records":{records},"skipped":1,
+                "columns":{columns},"settings":"csv","head_hash":1,"size":null,"modified":7}}"#
+            )
+        };
+        let columns = r#"{"key":0,"value":2,"count":3}"#;
+        let good = stored(r#"{"offset":9,"line":3}"#, "2", columns);
+        let checkpoint = Checkpoint::read(good.as_bytes()).unwrap();
+        let again = Checkpoint::read(&checkpoint.to_stored().unwrap()).unwrap();
+        assert_eq!((checkpoint.records, &again), (2, &checkpoint));
+        for (position, records, columns) in [
+            (r#"{"offset":9,"line":0}"#, "2", columns),
+            (r#"{"offset":9,"line":18446744073709551615}"#, "2", columns),
+            (r#"{"offset":9,"line":11}"#, "2", columns),
+            (r#"{"offset":9,"line":3}"#, "9", columns),
+            (r#"{"offset":9,"line":3}"#, "18446744073709551615", columns),
+            (r#"{"offset":9,"line":3}"#, "2", r#"{"key":3,"value":2,"count":3}"#),
+            (r#"{"offset":9,"line":3}"#, "2", r#"{"key":0,"value":3,"count":3}"#),
+        ] {
+            let stored = stored(position, records, columns);
+            assert!(Checkpoint::read(stored.as_bytes()).is_err(), "{stored}");
+        }
     }
 }

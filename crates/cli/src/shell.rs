@@ -27,6 +27,7 @@ mod words;
 use std::io::{self, IsTerminal};
 
 pub(crate) use self::session::Session;
+pub(crate) use self::words::split;
 use crate::failure::{Result, judged};
 
 /// Runs lines from standard input until it ends: as a shell when it is a terminal, otherwise as a

@@ -1,96 +1,11 @@
-//! Every reader of files that users give to the tool on bytes that were made up: small real ones,
-//! and thousands of changes of them. The same functions, and the same first bytes, are targets in
+//! Every reader of what users give to the tool on bytes that were made up: small real ones, and
+//! thousands of changes of them. The same functions, and the same first bytes, are targets in
 //! `fuzz/`.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test fails by panicking, and helpers count as production code to the lint"
-)]
 
-use std::path::{Path, PathBuf};
-
-use tidesdb_cli::hostile::READERS;
-use tidesdb_sim::rng::SplitMix64;
-
-/// Changes of each first bytes.
-const CHANGES: u64 = 2000;
-
-/// What means something to one of the readers.
-const WORDS: [&[u8]; 20] = [
-    b"\"",
-    b"\\",
-    b"\\x",
-    b"\\ud800",
-    b"\n",
-    b"\r\n",
-    b"\t",
-    b",",
-    b"{",
-    b"[",
-    b"]",
-    b"=",
-    b"#",
-    b";",
-    b"\"\"\"",
-    b"\xef\xbb\xbf",
-    b"\xff",
-    b"1e999",
-    b"-0",
-    b"family.",
-];
-
-fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let entries = std::fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty(), "{target} has no first bytes");
-    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
-}
-
-fn number(name: &str, or: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
-}
-
-fn change(bytes: &mut Vec<u8>, others: &[Vec<u8>], random: &mut SplitMix64) {
-    for _ in 0..1 + random.index(4) {
-        let at = random.index(bytes.len() + 1);
-        match random.index(6) {
-            0 => bytes.truncate(at),
-            1 | 2 => drop(bytes.splice(at..at, WORDS[random.index(WORDS.len())].iter().copied())),
-            3 => {
-                let end = (at + random.index(20)).min(bytes.len());
-                bytes.drain(at..end);
-            }
-            4 => {
-                let other = &others[random.index(others.len())];
-                bytes.truncate(at);
-                bytes.extend_from_slice(&other[random.index(other.len() + 1)..]);
-            }
-            _ => {
-                if let Some(byte) = bytes.get_mut(at) {
-                    *byte ^= 1 << random.index(8);
-                }
-            }
-        }
-    }
-    bytes.truncate(16 << 10);
-}
+#[path = "hostile/changes.rs"]
+mod changes;
 
 #[test]
-fn readers_of_users_files_survive_whatever_they_are_given() {
-    let (seed, scale) = (number("TIDESDB_SEED", 1), number("TIDESDB_TEST_SCALE", 1));
-    println!("TIDESDB_SEED={seed}");
-    for (target, read) in READERS {
-        let first = corpus(target);
-        let mut random = SplitMix64::new(seed);
-        for bytes in &first {
-            read(bytes);
-            for _ in 0..CHANGES * scale {
-                let mut changed = bytes.clone();
-                change(&mut changed, &first, &mut random);
-                read(&changed);
-            }
-        }
-    }
+fn readers_of_what_users_give_survive_whatever_it_is() {
+    changes::try_on_changes(tidesdb_cli::hostile::READERS);
 }

@@ -45,6 +45,13 @@ pub(super) fn text(records: &[Record]) -> String {
     records.iter().map(line).collect()
 }
 
+/// Reads what may be no records at all; see [`crate::hostile`].
+pub fn read_hostile(text: &str) {
+    let records = parse(text);
+    let written = self::text(&records);
+    assert!(parse(&written) == records, "{text:?} became {written:?}");
+}
+
 /// `None` where nothing is, or a folder on the way there is a file.
 pub(super) fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
