@@ -132,6 +132,11 @@ fn the_sync_mode_in_force_says_which_commits_are_synced() {
 }
 
 #[test]
+fn options_that_are_not_stored_end_with_the_opening() {
+    holds("temporary");
+}
+
+#[test]
 fn lookups_of_families_wait_for_no_change_of_another() {
     holds("lookups");
 }

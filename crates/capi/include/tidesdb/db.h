@@ -512,7 +512,8 @@ tidesdb_column_family_t *tidesdb_get_column_family(tidesdb_t *db, const char *na
 int tidesdb_list_column_families(tidesdb_t *db, char ***names, int *count);
 
 /* Takes over the options that may change in use; the others are ignored. A NULL hook removes the
-   hook. The options are always stored, whatever persist_to_disk says. */
+   hook. With persist_to_disk 0 they are in force until the database is closed or its process ends,
+   and the next opening finds those that were stored last; otherwise all of them are stored. */
 int tidesdb_cf_update_runtime_config(tidesdb_column_family_t *cf,
                                      const tidesdb_column_family_config_t *new_config,
                                      int persist_to_disk);
