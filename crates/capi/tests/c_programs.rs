@@ -100,6 +100,11 @@ fn crashes_damage_and_modes_leave_what_is_stated() {
 }
 
 #[test]
+fn databases_with_a_destroyed_manifest_are_repaired() {
+    holds("repaired");
+}
+
+#[test]
 fn programs_from_habit_run() {
     for name in HABITS {
         holds(name);
