@@ -311,7 +311,7 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
         }
         if database.finish_compactions_on_close {
             // What it could not finish is left as it is.
-            let _ = database.db.wait_idle();
+            let _ = database.db.wait_for_running();
         }
         database.log.write(Level::Info, format_args!("closing {}", database.directory.display()));
         if let Err(error) = database.db.clone().close() {

@@ -434,8 +434,8 @@ tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
 int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 
 /* Writes what is in memory to tables, ends the background work, and frees the handle. Compactions
-   are waited for when finish_compactions_on_close is 1; otherwise those under way are given up,
-   which loses nothing. Free iterators and transactions first. */
+   that are under way are waited for when finish_compactions_on_close is 1; otherwise they are given
+   up, which loses nothing. Free iterators and transactions first. */
 int tidesdb_close(tidesdb_t *db);
 
 /* Copies the database into dir, which must be empty or absent, while reads and writes continue.
