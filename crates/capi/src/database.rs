@@ -21,6 +21,7 @@ use crate::engine_log::{EngineLog, Level};
 use crate::families::FamilyHandle;
 use crate::family_work::unless_cancelled;
 use crate::handle_map::HandleMap;
+use crate::repair;
 use crate::types::Config;
 
 /// What a `tidesdb_t` is.
@@ -261,8 +262,9 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         Level::Warn => LogLevel::Warn,
         Level::Error | Level::Fatal | Level::None => LogLevel::Error,
     };
+    repair::finish_interrupted(directory, log);
     make_directory(directory)?;
-    let db = Db::open(directory, options)?;
+    let db = repair::open(directory, options, log)?;
     if config.log_to_file != 0 {
         log.begin_file(directory, config.log_truncation_at as u64)
             .map_err(|error| Failure::from(Error::io("open", directory.join("LOG"), error)))?;
@@ -309,7 +311,7 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
         }
         if database.finish_compactions_on_close {
             // What it could not finish is left as it is.
-            let _ = database.db.wait_idle();
+            let _ = database.db.wait_for_running();
         }
         database.log.write(Level::Info, format_args!("closing {}", database.directory.display()));
         if let Err(error) = database.db.clone().close() {

@@ -371,7 +371,7 @@ pub unsafe extern "C" fn tidesdb_clone_column_family(
 pub unsafe extern "C" fn tidesdb_cf_update_runtime_config(
     cf: *mut FamilyHandle,
     new_config: *const FamilyConfig,
-    _persist_to_disk: c_int,
+    persist_to_disk: c_int,
 ) -> c_int {
     call("tidesdb_cf_update_runtime_config", || {
         // SAFETY: the caller's handle and structure, by the interface.
@@ -380,9 +380,11 @@ pub unsafe extern "C" fn tidesdb_cf_update_runtime_config(
         let mut changed = *config;
         take_runtime_fields(&mut changed, new);
         let changed = normalised(changed, u64::MAX)?;
-        // The engine stores options whenever they change.
         let options = options_for(handle.database(), &changed, handle.family.options())?;
-        handle.family.set_options(options)?;
+        match persist_to_disk {
+            0 => handle.family.set_options_until_close(options)?,
+            _ => handle.family.set_options(options)?,
+        }
         let hook = changed.commit_hook_fn.map(|hook| commit_hook(hook, changed.commit_hook_ctx));
         handle.family.set_commit_hook(hook);
         *config = changed;

@@ -51,6 +51,7 @@ mod iterators;
 #[cfg(target_pointer_width = "64")]
 mod layout;
 mod object_store;
+mod repair;
 mod savepoints;
 mod spellings;
 mod statistics;

@@ -100,6 +100,11 @@ fn crashes_damage_and_modes_leave_what_is_stated() {
 }
 
 #[test]
+fn databases_with_a_destroyed_manifest_are_repaired() {
+    holds("repaired");
+}
+
+#[test]
 fn programs_from_habit_run() {
     for name in HABITS {
         holds(name);
@@ -129,6 +134,11 @@ fn estimates_and_costs_are_what_planners_count_on() {
 #[test]
 fn the_sync_mode_in_force_says_which_commits_are_synced() {
     holds("durability");
+}
+
+#[test]
+fn options_that_are_not_stored_end_with_the_opening() {
+    holds("temporary");
 }
 
 #[test]
@@ -175,13 +185,18 @@ fn objects_in_a_directory_are_whole_or_not_there() {
     holds("objects");
 }
 
-#[test]
-fn options_that_c_saves_are_options_for_other_programs() {
-    let program = Program::build("saved_options", &[]);
+/// The program that saves options, and what the file has then.
+fn save_options(flags: &[&str]) -> String {
+    let program = Program::build("saved_options", flags);
     let file = program.folder.path().join("f.ini");
     let mut command = Command::new(&program.file);
     run(command.arg(&file).env("LD_LIBRARY_PATH", program.folder.path()));
-    let file = OptionsFile::from_ini(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    std::fs::read_to_string(&file).unwrap()
+}
+
+#[test]
+fn options_that_c_saves_are_options_for_other_programs() {
+    let file = OptionsFile::from_ini(&save_options(&[])).unwrap();
     let options = file.family_options("f", FamilyOptions::default()).unwrap();
     assert_eq!(options.sync_mode, SyncMode::Full);
     assert_eq!((options.l1_file_count_trigger, options.klog_value_threshold), (2, 16));
@@ -241,35 +256,78 @@ fn preloaded_allocators_do_no_harm() {
     }
 }
 
-const SANITIZED: [&str; 2] = ["-fsanitize=address", "-fno-omit-frame-pointer"];
+const SANITIZER: [&str; 2] = ["-fsanitize=address", "-fno-omit-frame-pointer"];
 
 fn sanitized(names: &[&str]) {
-    names.iter().for_each(|name| Program::build(name, &SANITIZED).check(&[], &[]));
+    names.iter().for_each(|name| Program::build(name, &SANITIZER).check(&[], &[]));
 }
 
-// All programs but `leaks`, which counts what the sanitizer replaces, and `forks`, in which a child
-// may find the sanitizer's own allocator locked.
+/// Programs that need nothing but an empty directory. The groups take about as long as each other.
+const PLAIN: [&[&str]; 4] = [
+    &["basics", "errors", "allocations", "orders", "objects", "semantics", "hostile"],
+    &["contract", "defects", "doubts", "logs", "files", "statistics", "estimates"],
+    &["stress", "daemon", "values", "durability", "remains", "closing"],
+    &["lookups", "temporary", "repaired"],
+];
+
+/// What is in none of these groups, and why. `beside` gives nothing back, `pressure` fills a disk,
+/// and `saved_options` writes one file: they have tests of their own. The rest is not sanitized:
+/// `leaks` and `one_allocation` count what a sanitizer replaces, in `forks` a child may find the
+/// sanitizer's own allocator locked, and the others are parts of programs.
+const APART: [&str; 9] = [
+    "beside",
+    "pressure",
+    "saved_options",
+    "leaks",
+    "one_allocation",
+    "forks",
+    "preloaded",
+    "host",
+    "plugin",
+];
+
+#[test]
+fn every_program_is_in_a_group_or_apart() {
+    let mut known: Vec<String> = [&APART[..], &HABITS]
+        .into_iter()
+        .chain(PLAIN)
+        .flatten()
+        .map(|name| if name.contains('.') { (*name).to_owned() } else { format!("{name}.c") })
+        .collect();
+    let files = std::fs::read_dir(here().join("tests/c")).unwrap();
+    let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut there: Vec<String> = names.filter(|name| !name.ends_with(".h")).collect();
+    known.sort();
+    there.sort();
+    assert_eq!(known, there);
+}
 
 #[test]
 fn the_address_sanitizer_finds_nothing() {
-    sanitized(&["basics", "errors", "allocations", "orders", "objects", "semantics", "hostile"]);
+    sanitized(PLAIN[0]);
     sanitized(&HABITS);
 }
 
 #[test]
 fn the_address_sanitizer_finds_nothing_where_defects_were() {
-    sanitized(&["contract", "defects", "doubts", "logs", "files", "statistics", "estimates"]);
+    sanitized(PLAIN[1]);
 }
 
 #[test]
 fn the_address_sanitizer_finds_nothing_in_threads() {
-    sanitized(&["stress", "daemon", "values", "durability", "remains", "closing"]);
+    sanitized(PLAIN[2]);
+}
+
+#[test]
+fn the_address_sanitizer_finds_nothing_in_repairs_and_changes() {
+    sanitized(PLAIN[3]);
+    save_options(&SANITIZER);
 }
 
 #[test]
 fn the_address_sanitizer_finds_nothing_beside_other_calls() {
     // The program gives nothing back.
-    Program::build("beside", &SANITIZED).check_in_memory(&[("ASAN_OPTIONS", "detect_leaks=0")]);
+    Program::build("beside", &SANITIZER).check_in_memory(&[("ASAN_OPTIONS", "detect_leaks=0")]);
 }
 
 #[test]
@@ -300,41 +358,18 @@ fn valgrind_finds_nothing() {
 
 /// `cargo test -p tidesdb-c --test c_programs -- --ignored valgrind`: some minutes. Not among them
 /// are programs that count what valgrind replaces (`leaks`, and `one_allocation`, which needs an
-/// allocator of its own), and `pressure`, which fills a disk.
+/// allocator of its own), `pressure`, which fills a disk, and `saved_options`.
 #[test]
 #[ignore = "takes minutes"]
 fn valgrind_finds_nothing_in_any_program() {
-    under_valgrind(
-        &[
-            "basics",
-            "contract",
-            "semantics",
-            "defects",
-            "files",
-            "estimates",
-            "durability",
-            "remains",
-            "closing",
-            "orders",
-            "logs",
-            "statistics",
-            "values",
-            "doubts",
-            "objects",
-            "hostile",
-            "allocations",
-            "stress",
-            "daemon",
-        ],
-        "--leak-check=full",
-    );
+    PLAIN.iter().for_each(|names| under_valgrind(names, "--leak-check=full"));
     under_valgrind(&HABITS, "--leak-check=full");
     // A child has the memory of threads that it does not have; `beside` gives nothing back.
     under_valgrind(&["forks", "beside"], "--leak-check=no");
 }
 
 #[test]
-fn the_headers_compile_alone_and_in_pairs() {
+fn the_headers_compile_alone_in_pairs_and_all_together() {
     let headers = ["db", "objstore", "objstore_s3", "tidesdb", "tidesdb_version", "xxhash"];
     let folder = tempfile::tempdir().unwrap();
     let compile = |compiler: &str, standard: &str, name: &str, text: &str| {
@@ -353,20 +388,28 @@ fn the_headers_compile_alone_and_in_pairs() {
     for compiler in ["clang", "clang++"].into_iter().filter(|compiler| !available(compiler)) {
         println!("skipped: there is no {compiler}");
     }
+    let all: String = headers.map(|name| format!("#include <tidesdb/{name}.h>\n")).concat();
+    let backwards: String = all.lines().rev().map(|line| format!("{line}\n")).collect();
+    let pairs = headers.iter().flat_map(|first| {
+        let pair =
+            move |second| format!("#include <tidesdb/{first}.h>\n#include <tidesdb/{second}.h>\n");
+        headers.iter().map(pair)
+    });
     let mut compiled = 0;
-    for first in headers {
-        for second in headers {
-            let both = format!("#include <tidesdb/{first}.h>\n#include <tidesdb/{second}.h>\n");
-            for compiler in ["cc", "clang"].into_iter().filter(|compiler| available(compiler)) {
-                for standard in ["c11", "c17"] {
-                    let text = format!("{both}int main(void) {{ return 0; }}\n");
-                    compile(compiler, standard, "pair.c", &text);
-                    compiled += 1;
-                }
+    for included in pairs.chain([all, backwards]) {
+        for compiler in ["cc", "clang"].into_iter().filter(|compiler| available(compiler)) {
+            for standard in ["c11", "c17"] {
+                let text = format!("{included}int main(void) {{ return 0; }}\n");
+                compile(compiler, standard, "unit.c", &text);
+                compiled += 1;
             }
-            for compiler in ["c++", "clang++"].into_iter().filter(|compiler| available(compiler)) {
-                let text = format!("extern \"C\" {{\n{both}}}\nint main() {{ return 0; }}\n");
-                compile(compiler, "c++17", "pair.cpp", &text);
+        }
+        for compiler in ["c++", "clang++"].into_iter().filter(|compiler| available(compiler)) {
+            let main = "int main() { return 0; }\n";
+            // As the plug-in for MariaDB has it, and as a program in C++ has it.
+            for text in [format!("extern \"C\" {{\n{included}}}\n{main}"), included.clone() + main]
+            {
+                compile(compiler, "c++17", "unit.cpp", &text);
             }
         }
     }

@@ -6,7 +6,7 @@
 mod c_support;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use c_support::{STRICT, available, built, here, run, succeed};
 
@@ -163,6 +163,70 @@ fn with_cmake(prefix: &Path, folder: &Path) {
     check(&build.join("first_steps"), None, EXAMPLES[0].1);
     check(&build.join("first_steps_cpp"), None, EXAMPLES[7].1);
     check(&build.join("first_steps_static"), None, EXAMPLES[0].1);
+}
+
+/// Configures the repository's own `CMakeLists.txt` with what this build has made; what is printed.
+fn configure(build: &Path, options: &[&str]) -> Output {
+    let mut command = Command::new("cmake");
+    command.arg("-S").arg(here().join("../..")).arg("-B").arg(build).args(options);
+    let built = built("libtidesdb_c.a");
+    command.arg(format!("-DTIDESDB_BUILT={}", built.parent().unwrap().display()));
+    command.arg("-DCMAKE_INSTALL_LIBDIR=lib").output().unwrap()
+}
+
+/// As scripts that build the original do it.
+#[test]
+fn the_library_is_built_and_installed_by_cmake() {
+    if !available("cmake") {
+        println!("skipped: there is no CMake");
+        return;
+    }
+    for (shared, name) in [("ON", "shared"), ("OFF", "static")] {
+        let folder = tempfile::tempdir().unwrap();
+        let (build, prefix) = (folder.path().join(name), folder.path().join("prefix"));
+        let shared = format!("-DBUILD_SHARED_LIBS={shared}");
+        let at = format!("-DCMAKE_INSTALL_PREFIX={}", prefix.display());
+        let usual = ["-DCMAKE_BUILD_TYPE=Release", "-DTIDESDB_WITH_SANITIZER=OFF"];
+        let options = [&usual[..], &[&*shared, &*at, "-DTIDESDB_BUILD_TESTS=OFF"]].concat();
+        assert!(configure(&build, &options).status.success());
+        succeed(Command::new("cmake").arg("--build").arg(&build));
+        succeed(Command::new("cmake").arg("--install").arg(&build));
+        let lib = prefix.join("lib");
+        assert_eq!(lib.join("libtidesdb.so").exists(), name == "shared");
+        assert!(
+            lib.join("libtidesdb.a").is_file() && prefix.join("include/tidesdb/db.h").is_file()
+        );
+        with_cmake(&prefix, folder.path());
+        // To another prefix than was asked for first, and staged.
+        let staged = folder.path().join("staged");
+        let mut again = Command::new("cmake");
+        again.arg("--install").arg(&build).args(["--prefix", "/opt/tides"]);
+        succeed(again.env("DESTDIR", &staged));
+        let text = std::fs::read_to_string(staged.join("opt/tides/lib/pkgconfig/tidesdb.pc"));
+        assert!(text.unwrap().contains("libdir=/opt/tides/lib\n"));
+    }
+}
+
+#[test]
+fn options_of_cmake_that_can_not_be_had_are_refused() {
+    if !available("cmake") {
+        println!("skipped: there is no CMake");
+        return;
+    }
+    for option in ["TIDESDB_WITH_S3", "ENABLE_READ_PROFILING"] {
+        let folder = tempfile::tempdir().unwrap();
+        let out = configure(folder.path(), &[&format!("-D{option}=ON")]);
+        let text = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success() && text.contains(option), "{text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let out = configure(folder.path(), &["-DTIDESDB_WITH_MIMALLOC=ON", "-DTIDESDB_WITH_LZ4=OFF"]);
+    let text = [out.stdout, out.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(out.status.success(), "{text}");
+    for said in ["TIDESDB_WITH_MIMALLOC changes nothing", "TIDESDB_WITH_LZ4 changes nothing"] {
+        assert!(text.contains(said), "{text}");
+    }
 }
 
 #[test]

@@ -5,12 +5,17 @@
 //! crate that contains `unsafe`. Everything here is stateless and may be called from any thread.
 #![expect(unsafe_code, reason = "foreign calls; each is wrapped by a safe function below")]
 
+#[cfg(target_os = "linux")]
+use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use std::os::fd::AsRawFd;
+#[cfg(target_os = "linux")]
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// Whether a reservation of disk space changes the length that the file reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +129,28 @@ impl Drop for SignalsBlocked {
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut());
         }
     }
+}
+
+/// Has two names change places, in one step (`renameat2(2)`).
+///
+/// # Errors
+/// Whatever the kernel says: `InvalidInput` where the file system can't do that, `Unsupported`
+/// where the kernel can't.
+#[cfg(target_os = "linux")]
+pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    let as_c = |path: &Path| CString::new(path.as_os_str().as_bytes());
+    let (one, other) = (as_c(one)?, as_c(other)?);
+    let flags = libc::RENAME_EXCHANGE;
+    let (at, by) = (libc::AT_FDCWD, libc::SYS_renameat2);
+    // SAFETY: both strings end with a zero and live until the call returns; it writes to no memory.
+    let status = unsafe { libc::syscall(by, at, one.as_ptr(), at, other.as_ptr(), flags) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has two names change places: not offered on this platform.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn exchange(_one: &Path, _other: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Begins to write a range of `file` to the disk without waiting for it.

@@ -10,6 +10,7 @@ mod directory;
 mod small;
 
 use std::fs;
+use std::path::Path;
 
 use directory::{assert_unchanged, picture};
 use small::small_db;
@@ -31,14 +32,41 @@ fn databases_of_other_engines_are_named_and_left_alone() {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, b"MANIFEST-000004\n").unwrap();
         }
-        let before = picture(directory.path());
-        for options in [small_db(), small_db().read_only(true)] {
-            let error = Db::open(directory.path(), options).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-            for word in words {
-                assert!(error.to_string().contains(word), "{word:?} is missing in: {error}");
+        assert_refused(directory.path(), words);
+    }
+}
+
+/// Every opening names what was found, and leaves the directory as it is.
+fn assert_refused(directory: &Path, words: &[&str]) {
+    let before = picture(directory);
+    for options in [small_db(), small_db().read_only(true)] {
+        let error = Db::open(directory, options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        for word in words {
+            assert!(error.to_string().contains(word), "{word:?} is missing in: {error}");
+        }
+        assert_unchanged(directory, &before);
+    }
+}
+
+/// `fixtures/tidesdb-10.2.1`: written by that version. Some of its files alone as well, as a
+/// process that died early leaves them, and beside a name of ours.
+#[test]
+fn databases_of_tidesdb_10_are_named_and_left_alone() {
+    let written = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tidesdb-10.2.1");
+    let all: Vec<_> = fs::read_dir(&written).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(all.len(), 5);
+    let of_ours = ["LOCK", "CURRENT"];
+    for left_out in all.iter().map(Some).chain([None]) {
+        for added in of_ours.iter().map(Some).chain([None]) {
+            let directory = tempfile::tempdir().unwrap();
+            for name in all.iter().filter(|name| Some(*name) != left_out) {
+                fs::copy(written.join(name), directory.path().join(name)).unwrap();
             }
-            assert_unchanged(directory.path(), &before);
+            if let Some(name) = added {
+                fs::write(directory.path().join(name), "MANIFEST-000004\n").unwrap();
+            }
+            assert_refused(directory.path(), &["TidesDB's C library", "version 10"]);
         }
     }
 }

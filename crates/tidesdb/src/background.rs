@@ -209,6 +209,26 @@ impl Core {
         }
     }
 
+    /// Waits until no job is queued or runs. What would begin at rest does not, and failures of jobs
+    /// are left to the callers that ask for them.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] when the work gets nowhere, [`Error::Closed`], and why writes are refused.
+    pub(crate) fn wait_for_running(&self) -> Result<()> {
+        // As in `wait_idle`.
+        self.health.check_at_home()?;
+        let mut stall_timer = self.stall_timer_with_all_work();
+        loop {
+            let seen = self.work.progress.now();
+            if self.work.jobs.are_done() {
+                return Ok(());
+            }
+            self.health.check_open()?;
+            self.health.check()?;
+            self.wait_for_work(&mut stall_timer, seen)?;
+        }
+    }
+
     /// A wait for background work of any kind that begins now.
     pub(crate) fn stall_timer_with_all_work(&self) -> StallTimer {
         let now = self.env.clock.monotonic_nanos();

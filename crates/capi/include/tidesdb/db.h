@@ -428,14 +428,16 @@ tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
    TDB_ERR_LOCKED: it is open in this or another process.
    TDB_ERR_IO: the directory or a file can't be made, read or written.
    TDB_ERR_CORRUPTION: the directory holds something else, another engine's files for example, or
-   a damaged database. Nothing was changed.
+   a damaged database. Nothing was changed. A database of which only the manifest is destroyed is
+   repaired instead: a new one of everything that can be read takes its place, the old one is kept
+   beside it as DIRECTORY.damaged, and all that is lost is written to the log as errors.
    TDB_ERR_INVALID_ARGS: an option is out of range, or there is an object store.
    TDB_ERR_MEMORY: no memory for the handle, or no path was given. */
 int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 
 /* Writes what is in memory to tables, ends the background work, and frees the handle. Compactions
-   are waited for when finish_compactions_on_close is 1; otherwise those under way are given up,
-   which loses nothing. Free iterators and transactions first. */
+   that are under way are waited for when finish_compactions_on_close is 1; otherwise they are given
+   up, which loses nothing. Free iterators and transactions first. */
 int tidesdb_close(tidesdb_t *db);
 
 /* Copies the database into dir, which must be empty or absent, while reads and writes continue.
@@ -515,7 +517,8 @@ tidesdb_column_family_t *tidesdb_get_column_family(tidesdb_t *db, const char *na
 int tidesdb_list_column_families(tidesdb_t *db, char ***names, int *count);
 
 /* Takes over the options that may change in use; the others are ignored. A NULL hook removes the
-   hook. The options are always stored, whatever persist_to_disk says. */
+   hook. With persist_to_disk 0 they are in force until the database is closed or its process ends,
+   and the next opening finds those that were stored last; otherwise all of them are stored. */
 int tidesdb_cf_update_runtime_config(tidesdb_column_family_t *cf,
                                      const tidesdb_column_family_config_t *new_config,
                                      int persist_to_disk);

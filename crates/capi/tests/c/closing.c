@@ -93,14 +93,15 @@ static void check_left(char *path, int tables, int keys_of)
     CHECK_OK(tidesdb_close(db));
 }
 
-/* 1: what is due is done, also what would begin at rest. */
-static void finished(char *path)
+/* 1: what would begin at rest does not begin. */
+static void not_begun(char *path)
 {
     tidesdb_t *db = open_with(path, 1);
+    /* Twice the trigger are compacted at once, fewer at rest. */
     tidesdb_column_family_t *cf = with_tables(db, 3);
     set_trigger(cf, 2);
     CHECK_OK(tidesdb_close(db));
-    check_left(path, 1, 3);
+    check_left(path, 3, 3);
 }
 
 static tidesdb_t *closed;
@@ -110,6 +111,35 @@ static void *close_it(void *unused)
     is_ours = 1;
     CHECK_OK(tidesdb_close(closed));
     return unused;
+}
+
+static void *let_go_later(void *unused)
+{
+    struct timespec pause = {0, 200000000};
+    is_ours = 1;
+    nanosleep(&pause, NULL);
+    CHECK(hold == 2);
+    hold = 3;
+    return unused;
+}
+
+/* 1: a compaction that runs is waited for. */
+static void finished(char *path)
+{
+    tidesdb_column_family_t *cf;
+    pthread_t helper;
+
+    closed = open_with(path, 1);
+    cf = with_tables(closed, 8);
+    hold = 1;
+    set_trigger(cf, 2);
+    WAIT_FOR(hold == 2);
+    CHECK(tidesdb_is_compacting(cf) == 1);
+    CHECK(pthread_create(&helper, NULL, let_go_later, NULL) == 0);
+    CHECK_OK(tidesdb_close(closed));
+    CHECK(hold == 3 && pthread_join(helper, NULL) == 0);
+    hold = 0;
+    check_left(path, 1, 8);
 }
 
 /* 0: a compaction that runs is given up, and its input is what is left. */
@@ -151,6 +181,8 @@ int main(int count, char **arguments)
     is_ours = 1;
     snprintf(path, sizeof path, "%s/finished", arguments[1]);
     finished(path);
+    snprintf(path, sizeof path, "%s/not begun", arguments[1]);
+    not_begun(path);
     snprintf(path, sizeof path, "%s/given up", arguments[1]);
     given_up(path);
     puts("all checks hold");

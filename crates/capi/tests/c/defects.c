@@ -165,6 +165,79 @@ static void shared_memtable(const char *directory, char *path)
     CHECK_OK(tidesdb_close(db));
 }
 
+#define SNAPSHOTS 1100
+
+/* 7: more snapshots than a thousand keep what they see, over flushes and compactions. */
+static void many_snapshots(tidesdb_t *db)
+{
+    static tidesdb_txn_t *txns[SNAPSHOTS];
+    tidesdb_column_family_t *cf = small_family(db, "snapshots");
+    char value[16];
+    int n;
+
+    for (n = 0; n < SNAPSHOTS; n++)
+    {
+        snprintf(value, sizeof value, "%d", n);
+        put_alone(db, cf, "k", value);
+        if (n % 2 == 0) put_alone(db, cf, "at times", value);
+        txns[n] = begin(db, TDB_ISOLATION_SNAPSHOT);
+        if (n % 2 == 0)
+        {
+            tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+            CHECK_OK(tidesdb_txn_delete(txn, cf, bytes("at times"), 8));
+            CHECK_OK(tidesdb_txn_commit(txn));
+            tidesdb_txn_free(txn);
+        }
+        if (n % 500 == 499)
+        {
+            CHECK_OK(tidesdb_flush_memtable(cf));
+            WAIT_FOR(!tidesdb_is_flushing(cf));
+        }
+    }
+    CHECK_OK(tidesdb_compact(cf));
+    for (n = 0; n < SNAPSHOTS; n++)
+    {
+        snprintf(value, sizeof value, "%d", n);
+        CHECK(holds(txns[n], cf, "k", value));
+        CHECK(holds(txns[n], cf, "at times", n % 2 == 0 ? value : NULL));
+        tidesdb_txn_free(txns[n]);
+    }
+    CHECK_OK(tidesdb_compact(cf));
+    CHECK(tables_of(cf) == 1);
+}
+
+/* 8: what was read has changed, and the change is in a memtable that was full: at once and once it is
+   in a table, with a memtable of its own and with a shared one. */
+static void changes_in_full_memtables(const char *directory)
+{
+    char path[4096];
+    int unified, round;
+
+    for (unified = 0; unified < 2; unified++)
+    {
+        tidesdb_t *db;
+        tidesdb_column_family_t *cf, *other;
+        snprintf(path, sizeof path, "%s/full %d", directory, unified);
+        db = open_with(path, unified);
+        cf = small_family(db, "cf");
+        other = small_family(db, "other");
+        put_alone(db, cf, "read", "before");
+        for (round = 0; round < 40; round++)
+        {
+            tidesdb_txn_t *txn = begin(db, round % 2 == 0 ? TDB_ISOLATION_REPEATABLE_READ
+                                                          : TDB_ISOLATION_SERIALIZABLE);
+            CHECK(holds(txn, cf, "read", round == 0 ? "before" : "changed"));
+            put_alone(db, cf, "read", "changed");
+            CHECK_OK(tidesdb_flush_memtable(cf));
+            if (round % 4 == 3) WAIT_FOR(!tidesdb_is_flushing(cf));
+            CHECK_OK(put(txn, other, "written", "v"));
+            CHECK_CODE(tidesdb_txn_commit(txn), TDB_ERR_CONFLICT);
+            tidesdb_txn_free(txn);
+        }
+        CHECK_OK(tidesdb_close(db));
+    }
+}
+
 /* 9: a range that a serializable transaction has scanned must not get keys from others. */
 static void phantoms(tidesdb_t *db)
 {
@@ -370,11 +443,13 @@ int main(int count, char **arguments)
     shared_memtable(arguments[1], path);
     snprintf(path, sizeof path, "%s/db", arguments[1]);
     db = open_with(path, 0);
+    many_snapshots(db);
     phantoms(db);
     expiry(db);
     seeks_to_the_ends(db);
     renaming(db);
     CHECK_OK(tidesdb_close(db));
+    changes_in_full_memtables(arguments[1]);
     paths_and_names(arguments[1]);
     puts("all checks hold");
     return 0;

@@ -33,12 +33,13 @@ static int syncs_of_commits(tidesdb_t *db, tidesdb_column_family_t *cf)
     return syncs - before;
 }
 
-static void change(tidesdb_column_family_t *cf, tidesdb_sync_mode_t mode, uint64_t interval_us)
+static void change(tidesdb_column_family_t *cf, tidesdb_sync_mode_t mode, uint64_t interval_us,
+                   int stored)
 {
     tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
     config.sync_mode = mode;
     config.sync_interval_us = interval_us;
-    CHECK_OK(tidesdb_cf_update_runtime_config(cf, &config, 0));
+    CHECK_OK(tidesdb_cf_update_runtime_config(cf, &config, stored));
 }
 
 static tidesdb_t *open_with(char *path, int unified, tidesdb_sync_mode_t mode)
@@ -74,11 +75,11 @@ static void modes_of_a_family(char *path)
     int round;
     for (round = 0; round < 2; round++)
     {
-        change(cf, TDB_SYNC_NONE, 0);
+        change(cf, TDB_SYNC_NONE, 0, 0);
         CHECK(syncs_of_commits(db, cf) < COMMITS / 2);
-        change(cf, TDB_SYNC_FULL, 0);
+        change(cf, TDB_SYNC_FULL, 0, 0);
         CHECK(syncs_of_commits(db, cf) >= COMMITS);
-        change(cf, TDB_SYNC_INTERVAL, 1000);
+        change(cf, TDB_SYNC_INTERVAL, 1000, 0);
         in_intervals(db, cf);
     }
     CHECK_OK(tidesdb_close(db));
@@ -101,7 +102,7 @@ static void modes_of_a_shared_memtable(char *path)
     tidesdb_t *db = open_with(path, 1, TDB_SYNC_NONE);
     tidesdb_column_family_t *cf = small_family(db, "cf");
 
-    change(cf, TDB_SYNC_FULL, 0);
+    change(cf, TDB_SYNC_FULL, 0, 1);
     CHECK(syncs_of_commits(db, cf) < COMMITS / 2);
     CHECK(sync_mode_of(cf) == TDB_SYNC_FULL);
     CHECK_OK(tidesdb_close(db));
@@ -109,7 +110,7 @@ static void modes_of_a_shared_memtable(char *path)
     db = open_with(path, 0, TDB_SYNC_NONE);
     cf = tidesdb_get_column_family(db, "cf");
     CHECK(sync_mode_of(cf) == TDB_SYNC_FULL && syncs_of_commits(db, cf) >= COMMITS);
-    change(cf, TDB_SYNC_NONE, 0);
+    change(cf, TDB_SYNC_NONE, 0, 1);
     CHECK_OK(tidesdb_close(db));
 
     db = open_with(path, 1, TDB_SYNC_FULL);

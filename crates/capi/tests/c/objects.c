@@ -70,12 +70,59 @@ static void count_object(const char *key, size_t size, void *ctx)
     ++*(int *)ctx;
 }
 
-static int objects(tidesdb_objstore_t *store)
+static int listed(tidesdb_objstore_t *store, const char *prefix)
 {
     int seen = 0;
-    const int answered = store->list(store->ctx, "", count_object, &seen);
+    const int answered = store->list(store->ctx, prefix, count_object, &seen);
     CHECK(answered == seen);
     return seen;
+}
+
+/* A prefix is one of bytes, which a key may go on behind within a name; overwriting changes the size,
+   and deleting makes room for what is to be put only once. */
+static void prefixes_and_sizes(const char *directory)
+{
+    static const char *const keys[] = {"uwal_1.log", "uwal_2.log", "uwal/x",
+                                       "uw",         "cf/MANIFEST", "cf2/MANIFEST"};
+    char root[2048], longer[4096], shorter[4096], text[16], first[128], second[128];
+    tidesdb_objstore_t *store;
+    uint64_t epoch = 9;
+    size_t size = 0, n;
+
+    snprintf(root, sizeof root, "%s/prefixes", directory);
+    snprintf(longer, sizeof longer, "%s/longer", directory);
+    snprintf(shorter, sizeof shorter, "%s/shorter", directory);
+    write_file(longer, "0123456789");
+    write_file(shorter, "abc");
+    store = tidesdb_objstore_fs_create(root);
+    CHECK(store != NULL);
+    for (n = 0; n < sizeof keys / sizeof keys[0]; n++)
+        CHECK(store->put(store->ctx, keys[n], longer) == 0);
+    CHECK(listed(store, "") == 6 && listed(store, "uwal_") == 2 && listed(store, "uw") == 4);
+    CHECK(listed(store, "uwal_1.log") == 1 && listed(store, "uwal/") == 1);
+    CHECK(listed(store, "cf") == 2 && listed(store, "cf/") == 1 && listed(store, "cf/MAN") == 1);
+    CHECK(listed(store, "cf3") == 0 && listed(store, "cf/MANIFEST/") == 0);
+
+    CHECK(store->put(store->ctx, "uw", shorter) == 0);
+    CHECK(store->exists(store->ctx, "uw", &size) == 1 && size == 3);
+    CHECK(store->range_get(store->ctx, "uw", 0, text, sizeof text) == 3);
+    CHECK(memcmp(text, "abc", 3) == 0 && listed(store, "uw") == 4);
+    CHECK(store->put_if(store->ctx, "uw", longer, TDB_PUT_OVERWRITE, NULL, 3, first, sizeof first,
+                        0) == 0);
+    CHECK(store->exists(store->ctx, "uw", &size) == 1 && size == 10);
+
+    CHECK(store->delete_object(store->ctx, "uw") == 0);
+    CHECK(store->put_if(store->ctx, "uw", shorter, TDB_PUT_IF_MATCH, first, 0, NULL, 0, 0) ==
+          TDB_ERR_PRECONDITION);
+    CHECK(store->put_if(store->ctx, "uw", shorter, TDB_PUT_IF_NONE_MATCH, NULL, 0, second,
+                        sizeof second, 0) == 0);
+    CHECK(strcmp(first, second) != 0);
+    CHECK(store->head(store->ctx, "uw", text, sizeof text, &epoch) == 1 && epoch == 0);
+    CHECK(store->put_if(store->ctx, "uw", longer, TDB_PUT_IF_NONE_MATCH, NULL, 0, NULL, 0, 0) ==
+          TDB_ERR_PRECONDITION);
+    CHECK(store->exists(store->ctx, "uw", &size) == 1 && size == 3);
+    store->destroy(store->ctx);
+    tidesdb_free(store);
 }
 
 /* Keys whose path leads over a file, a folder or a link. */
@@ -106,11 +153,11 @@ static void paths(const char *directory)
     CHECK(store->delete_object(store->ctx, "a") == 0);
     CHECK(store->put(store->ctx, "a/b/c", file) == 0 && store->put(store->ctx, "a/d", file) == 0);
     CHECK(store->exists(store->ctx, "a/b", NULL) == 0 && store->put(store->ctx, "a/b", file) == -1);
-    CHECK(store->delete_object(store->ctx, "a/b") == 0 && objects(store) == 2);
-    CHECK(store->delete_object(store->ctx, "a/b/c") == 0 && objects(store) == 1);
-    CHECK(store->put(store->ctx, "a/b", file) == 0 && objects(store) == 2);
+    CHECK(store->delete_object(store->ctx, "a/b") == 0 && listed(store, "") == 2);
+    CHECK(store->delete_object(store->ctx, "a/b/c") == 0 && listed(store, "") == 1);
+    CHECK(store->put(store->ctx, "a/b", file) == 0 && listed(store, "") == 2);
     CHECK(store->delete_object(store->ctx, "a/b") == 0);
-    CHECK(store->delete_object(store->ctx, "a/d") == 0 && objects(store) == 0);
+    CHECK(store->delete_object(store->ctx, "a/d") == 0 && listed(store, "") == 0);
     CHECK(store->put(store->ctx, "a", file) == 0);
     /* Links are not followed, to files or to folders, and are no objects. */
     CHECK(mkdir(outside, 0700) == 0);
@@ -124,7 +171,7 @@ static void paths(const char *directory)
     CHECK(store->range_get(store->ctx, "link", 0, tag, 4) == -1);
     CHECK(store->delete_object(store->ctx, "link") == -1);
     CHECK(store->exists(store->ctx, "folder/x", NULL) == -1);
-    CHECK(reads(file, "object") && access(copy, F_OK) != 0 && objects(store) == 1);
+    CHECK(reads(file, "object") && access(copy, F_OK) != 0 && listed(store, "") == 1);
     store->destroy(store->ctx);
     tidesdb_free(store);
 }
@@ -242,7 +289,7 @@ static void turns(const char *directory)
     /* Each that was told that it won moved the epoch on by one. */
     CHECK(store->head(store->ctx, "shared", NULL, 0, &epoch) == 1);
     CHECK(epoch == 1 + (uint64_t)(won[0] + won[1]));
-    CHECK(objects(store) == 1);
+    CHECK(listed(store, "") == 1);
     store->destroy(store->ctx);
     tidesdb_free(store);
 }
@@ -251,6 +298,7 @@ int main(int count, char **arguments)
 {
     CHECK(count == 2);
     functions(arguments[1]);
+    prefixes_and_sizes(arguments[1]);
     paths(arguments[1]);
     tags(arguments[1]);
     turns(arguments[1]);

@@ -35,7 +35,7 @@ fn in_turn(mut one: impl FnMut() -> Verdict, mut other: impl FnMut() -> Verdict)
 /// How much longer each kind of work takes through C: by name, 1 being as long.
 pub fn ratios(directory: &Path) -> Verdict<Vec<(&'static str, f64)>> {
     let said = |error: tidesdb::Error| error.to_string();
-    let c = Database::open(&directory.join("c"))?;
+    let c = Database::open(&directory.join("c"), false)?;
     let cf = c.create("default", &default_family())?;
     let rust = Db::open(directory.join("rust"), DbOptions::default()).map_err(said)?;
     let family = rust.create_family("default", FamilyOptions::default()).map_err(said)?;

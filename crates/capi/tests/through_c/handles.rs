@@ -143,7 +143,8 @@ fn path_text(path: &Path) -> Verdict<CString> {
 }
 
 impl Database {
-    pub fn open(path: &Path) -> Verdict<Self> {
+    /// With a memtable for each family, or one that they share.
+    pub fn open(path: &Path, shared_memtable: bool) -> Verdict<Self> {
         let path = path_text(path)?;
         let mut db = ptr::null_mut();
         // SAFETY: the path lives during the call, the places are ours.
@@ -151,6 +152,7 @@ impl Database {
             let mut config = tidesdb_default_config();
             config.db_path = path.as_ptr().cast_mut();
             config.log_level = 99;
+            config.unified_memtable = c_int::from(shared_memtable);
             tidesdb_open(&raw const config, &raw mut db)
         };
         worked("open", code).map(|()| Self(db))

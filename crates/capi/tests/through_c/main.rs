@@ -62,51 +62,55 @@ fn a_write_that_is_left_out_is_noticed() {
     assert_eq!(noticed.count(), 5);
 }
 
-/// A store on a directory whose memtables last for a few dozen runs.
-fn store(directory: &tempfile::TempDir, too_weak: bool) -> CStore {
+/// A store on a directory whose memtables last for a few dozen runs; families have one each, or
+/// share one.
+fn store(directory: &tempfile::TempDir, too_weak: bool, shared: bool) -> CStore {
     let config = types::FamilyConfig {
         write_buffer_size: 8 << 10,
         min_disk_space: 0,
         ..handles::default_family()
     };
-    CStore::new(directory.path(), &config, too_weak).unwrap()
+    CStore::new(directory.path(), &config, too_weak, shared).unwrap()
 }
 
 #[test]
 fn named_programs_in_any_order() {
     let mut random = random("named_programs_in_any_order");
-    let directory = tempfile::tempdir().unwrap();
-    let store = store(&directory, false);
-    let mut interleaver = Interleaver::new(&store, false);
-    for program in named().unwrap() {
-        for _ in 0..8 * scale() {
-            interleaver.some_orders(&program, 2, &mut random, check).unwrap();
-            store.disturb(random.next_u64()).unwrap();
-        }
-    }
-    for program in lists().unwrap() {
-        for _ in 0..20 * scale() {
-            let order = random_order(&mut random);
-            for level in [Level::RepeatableRead, Level::Snapshot, Level::Serializable] {
-                interleaver.run(&program, &order, [level; 3], check_lists).unwrap();
+    for shared in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = store(&directory, false, shared);
+        let mut interleaver = Interleaver::new(&store, false);
+        for program in named().unwrap() {
+            for _ in 0..4 * scale() {
+                interleaver.some_orders(&program, 2, &mut random, check).unwrap();
+                store.disturb(random.next_u64()).unwrap();
             }
         }
+        for program in lists().unwrap() {
+            for _ in 0..10 * scale() {
+                let order = random_order(&mut random);
+                for level in [Level::RepeatableRead, Level::Snapshot, Level::Serializable] {
+                    interleaver.run(&program, &order, [level; 3], check_lists).unwrap();
+                }
+            }
+        }
+        println!("shared {shared}: {:?}", interleaver.count);
     }
-    println!("{:?}", interleaver.count);
 }
 
 #[test]
 fn threads_at_every_level() {
     let mut random = random("threads_at_every_level");
-    for level in Level::ALL.map(Some).into_iter().chain([None]) {
-        let directory = tempfile::tempdir().unwrap();
-        let store = store(&directory, false);
+    let first = random.chance(1, 2);
+    for (at, level) in Level::ALL.map(Some).into_iter().chain([None]).enumerate() {
+        let (directory, shared) = (tempfile::tempdir().unwrap(), first == at.is_multiple_of(2));
+        let store = store(&directory, false, shared);
         let (transactions, seed) = (120 * scale().min(20), random.next_u64());
         let lists = level.is_some_and(|level| level >= Level::Snapshot);
         for lists in [false, lists] {
             let workload = Workload { sessions: 8, transactions, keys: 20, level, lists, seed };
             let tally = threads(&store, &workload).unwrap();
-            println!("{level:?}, lists {lists}: {tally:?}");
+            println!("{level:?}, lists {lists}, shared {shared}: {tally:?}");
             assert!(tally.committed > 50, "{tally:?}");
         }
     }
@@ -118,7 +122,7 @@ fn sums_and_counters_hold() {
     for invariant in [Invariant::Bank, Invariant::Counters] {
         for level in [Level::RepeatableRead, Level::Snapshot, Level::Serializable] {
             let directory = tempfile::tempdir().unwrap();
-            let store = store(&directory, false);
+            let store = store(&directory, false, random.chance(1, 2));
             let (transactions, seed) = (150 * scale(), random.next_u64());
             let trial = Trial { invariant, level, sessions: 8, transactions, seed };
             assert!(try_out(&store, &trial).unwrap() > 50);
@@ -130,7 +134,7 @@ fn sums_and_counters_hold() {
 fn levels_that_are_too_weak_are_noticed() {
     let mut random = random("levels_that_are_too_weak_are_noticed");
     let directory = tempfile::tempdir().unwrap();
-    let store = store(&directory, true);
+    let store = store(&directory, true, random.chance(1, 2));
     for level in [Level::RepeatableRead, Level::Snapshot, Level::Serializable] {
         let mut interleaver = Interleaver::new(&store, false);
         let noticed = named().unwrap().iter().any(|program| {

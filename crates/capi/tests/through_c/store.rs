@@ -31,8 +31,13 @@ pub struct CStore {
 }
 
 impl CStore {
-    pub fn new(directory: &Path, config: &FamilyConfig, too_weak: bool) -> Verdict<Self> {
-        let db = Database::open(directory)?;
+    pub fn new(
+        directory: &Path,
+        config: &FamilyConfig,
+        too_weak: bool,
+        shared_memtable: bool,
+    ) -> Verdict<Self> {
+        let db = Database::open(directory, shared_memtable)?;
         let create = |at: u8| {
             let family = db.create(&format!("family {at}"), config)?;
             family.set_hook(note_commit)?;

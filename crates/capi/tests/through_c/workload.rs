@@ -74,13 +74,14 @@ impl Run {
             mix: if random.chance(1, 4) { Mix::Overwrites } else { Mix::Everything },
             ..Settings::random(&mut random, Default::default())
         };
+        let shared_memtable = random.chance(1, 2);
         let mut run = Self {
             directory: directory.to_path_buf(),
             random,
             settings,
             held: Vec::new(),
             families: [None; SLOTS],
-            db: Some(Database::open(directory)?),
+            db: Some(Database::open(directory, shared_memtable)?),
             history: History::default(),
             number: 0,
             next_family: 0,
@@ -137,7 +138,7 @@ impl Run {
                 self.families[*slot].map_or(Ok(()), |(_, family)| family.set_config(&config))
             }
             Operation::CopyDatabase { backup } => self.copy_database(*backup),
-            Operation::OpenBeside => match Database::open(&self.directory) {
+            Operation::OpenBeside => match Database::open(&self.directory, false) {
                 Err(refusal) if refusal.ends_with("answered -12") => Ok(()),
                 Err(other) => Err(other),
                 Ok(_) => Err("a second opening is not refused".to_owned()),
@@ -275,7 +276,7 @@ impl Run {
     fn copy_database(&mut self, every_byte: bool) -> Verdict {
         let to = self.directory.with_extension("copy");
         self.db()?.copy(&to, every_byte)?;
-        let copy = Database::open(&to)?;
+        let copy = Database::open(&to, self.random.chance(1, 2))?;
         let transaction = copy.begin(READ_COMMITTED)?;
         let mut found = Contents::new();
         for (slot, (id, _)) in
@@ -302,7 +303,8 @@ impl Run {
     fn reopen(&mut self) -> Verdict {
         self.held.clear();
         self.db = None;
-        let db = Database::open(&self.directory)?;
+        // Either kind reads what the other one has left.
+        let db = Database::open(&self.directory, self.random.chance(1, 2))?;
         for (slot, known) in self.families.iter_mut().enumerate() {
             let found = db.family(&name(slot))?;
             if found.is_some() != known.is_some() {

@@ -13,6 +13,15 @@ use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
 use crate::version::{Catalog, Version};
 
+/// For how long changed options of a family are in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kept {
+    /// They are what an opening finds.
+    Stored,
+    /// An opening finds those that were stored last.
+    UntilClose,
+}
+
 impl Core {
     /// Creates families in one step: all of them or none.
     ///
@@ -65,7 +74,7 @@ impl Core {
         Ok(created)
     }
 
-    /// Changes a family's options and stores them.
+    /// Changes a family's options, and stores them or not.
     ///
     /// # Errors
     /// See [`crate::Family::set_options`].
@@ -73,6 +82,7 @@ impl Core {
         &self,
         family: &Arc<FamilyState>,
         options: FamilyOptions,
+        kept: Kept,
     ) -> Result<()> {
         self.check_writable(family)?;
         options.validate()?;
@@ -83,16 +93,18 @@ impl Core {
             )]));
         }
         let at_work = self.work.callers.enter()?;
-        let catalog = lock(&self.storage.catalog);
+        let mut catalog = lock(&self.storage.catalog);
         if family.is_dropped() {
             return Err(family.dropped_error());
         }
         let before = family.options.load().sync_mode;
         let (timed, stored) =
             (options.sync_mode != before, self.families.shared_options.of(&options));
-        let change = Change::SetOptions { family: family.id, options: stored.text };
-        let mut catalog = self.change_family(catalog, family, change)?;
-        self.restate_manifest_later(&mut catalog);
+        if kept == Kept::Stored {
+            let change = Change::SetOptions { family: family.id, options: stored.text };
+            catalog = self.change_family(catalog, family, change)?;
+            self.restate_manifest_later(&mut catalog);
+        }
         family.apply_options(stored.options);
         drop(catalog);
         drop(at_work);

@@ -14,6 +14,7 @@ use tidesdb_base::options::FamilyOptions;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
 use crate::background::WaitLimit;
+use crate::db::families::Kept;
 use crate::family::{CommitHook, CommittedBatch};
 use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, Scan, ScanOptions};
@@ -44,7 +45,19 @@ impl Family {
     /// `Invalid` for wrong options, `ReadOnly`, `Broken`, `Closed`, `Io`; nothing has changed then.
     /// `ChangeUncertain` as for [`crate::Db::rename_family`].
     pub fn set_options(&self, options: FamilyOptions) -> Result<()> {
-        self.core().set_family_options(&self.state, options)
+        self.core().set_family_options(&self.state, options, Kept::Stored)
+    }
+
+    /// As [`Family::set_options`], until the database is closed or its process ends: an opening
+    /// finds the options that were stored last, and so does a copy of the database. For settings of
+    /// one phase of a program, such as a sync mode while much is loaded. A call of
+    /// [`Family::set_options`] stores all options that it is given, those of this call too when
+    /// they come from [`Family::options`].
+    ///
+    /// # Errors
+    /// As [`Family::set_options`], without `ChangeUncertain` and those of the disk.
+    pub fn set_options_until_close(&self, options: FamilyOptions) -> Result<()> {
+        self.core().set_family_options(&self.state, options, Kept::UntilClose)
     }
 
     /// Stores a value under a key, replacing any other.

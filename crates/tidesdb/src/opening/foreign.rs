@@ -15,7 +15,8 @@ pub(super) fn known_engine(vfs: &dyn Vfs, dir: &Path, entries: &[DirEntry]) -> O
             return is_family.then(|| of_c_library(&format!("{name}/config.ini")));
         }
         let has_ending = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
-        if name == "UNIMAP" || (name.starts_with("uwal_") && name.ends_with(".log")) {
+        let is_shared_log = name.starts_with("uwal_") && name.ends_with(".log");
+        if name == "UNIMAP" || is_shared_log || is_of_version_10(name) {
             Some(of_c_library(name))
         } else if name.starts_with("OPTIONS-")
             || name == "IDENTITY"
@@ -28,6 +29,14 @@ pub(super) fn known_engine(vfs: &dyn Vfs, dir: &Path, entries: &[DirEntry]) -> O
             None
         }
     })
+}
+
+/// Whether it is a name as version 10 of TidesDB gives them: all numbers have twelve digits, as in
+/// `000000000000.000000000001.klog`, and the manifest has none.
+fn is_of_version_10(name: &str) -> bool {
+    let Some((numbers, ending)) = name.rsplit_once('.') else { return name == "MANIFEST" };
+    let is_number = |text: &str| text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit());
+    matches!(ending, "klog" | "vlog" | "log") && numbers.split('.').all(is_number)
 }
 
 fn of_c_library(name: &str) -> String {

@@ -1,5 +1,7 @@
 //! Puts a salvaged database in the place of a damaged one, which is kept beside it.
 
+use std::collections::BTreeSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,11 +10,17 @@ use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
+use crate::salvage::catalog::Catalog;
 use crate::salvage::destination::Destination;
 use crate::salvage::place::{check_can_be_renamed, parent_of, remove_copy, resolved, sibling};
 use crate::salvage::report::SalvageReport;
 use crate::salvage::salvager::salvage_into;
 use crate::salvage::source::Source;
+
+/// Behind the name of a database: its repaired form until that has the name itself.
+const REPAIRED: &str = ".repaired";
+/// Behind the name of a database: the damaged form.
+const KEPT: &str = ".damaged";
 
 /// What a repair did.
 #[derive(Clone, Debug)]
@@ -28,8 +36,11 @@ pub struct Repaired {
 /// whole, beside it, under the name `DIRECTORY.damaged`, or with a number behind that. Needs as
 /// much free space as what is salvaged takes.
 ///
-/// A crash between the two renames leaves no database at `directory`; the salvaged one is at
-/// `DIRECTORY.repaired` then, whole, and the damaged one under its new name.
+/// The two change places in one step, so there is one of them at `directory` at each moment. A
+/// crash before that leaves the new one, whole, at `DIRECTORY.repaired` (or with a number behind
+/// that), and one behind it the damaged one. File systems that can't exchange names get two
+/// renames; a crash between them leaves nothing at `directory`, and [`finish_repair`] goes on from
+/// there.
 ///
 /// The new directory and its files have the owner, the group and the mode of the old ones. Until it
 /// is whole, only the owner of the old directory can look into it.
@@ -48,8 +59,9 @@ pub fn repair(
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new());
     let directory = &resolved(directory)?;
     let source = Source::open_alone(directory)?;
-    let repaired = sibling(directory, ".repaired");
-    let kept = vacant_name(vfs.as_ref(), directory)?;
+    let taken = names_beside(vfs.as_ref(), directory)?;
+    let repaired = vacant_name(&taken, directory, REPAIRED)?;
+    let kept = vacant_name(&taken, directory, KEPT)?;
     let made = Destination::create(&repaired)?;
     let prepared = check_can_be_renamed(vfs.as_ref(), directory, made.working());
     if let Err(e) = prepared.and_then(|()| keep_private(&source, made.working())) {
@@ -58,21 +70,75 @@ pub fn repair(
     }
     let (made, report) = salvage_into(made, &source, progress)?;
     made.finish()?;
-    let moved = give_access(vfs.as_ref(), &source, &repaired)
-        .and_then(|()| vfs.rename(directory, &kept).map_err(|e| Error::io("rename", directory, e)));
-    if let Err(e) = moved {
-        // The next try needs the name. If the removal fails, its error would hide the reason.
+    if let Err(e) = give_access(vfs.as_ref(), &source, &repaired) {
+        // What it takes may be much. If the removal fails, its error would hide the reason.
         let _ = remove_copy(vfs.as_ref(), &repaired);
         return Err(e);
     }
-    if let Err(e) = vfs.rename(&repaired, directory) {
-        // If this fails as well, both lie beside the place, whole.
-        let _ = vfs.rename(&kept, directory);
-        return Err(Error::io("rename", &repaired, e));
-    }
+    change_places(vfs.as_ref(), directory, &repaired, &kept)?;
     let parent = parent_of(directory);
     vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
     Ok(Repaired { report, kept })
+}
+
+/// Ends a repair that was killed between its two renames: where nothing is at `directory`, and both
+/// a damaged and a repaired database of it lie beside, the repaired one gets the name. Returns the
+/// name that it had; `None`, and nothing is changed, where there is no such repair.
+///
+/// # Errors
+/// [`Error::Io`], [`Error::InvalidArgument`] for a link that leads to nothing.
+pub fn finish_repair(directory: &Path) -> Result<Option<PathBuf>> {
+    let vfs = RealVfs::new();
+    let directory = &resolved(directory)?;
+    match vfs.list(directory) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        _ => return Ok(None),
+    }
+    let taken = names_beside(&vfs, directory)?;
+    let last = |suffix| numbered(directory, suffix).rev().find(|path| is_taken(&taken, path));
+    // The last: each repair takes the first name that is free.
+    let (Some(repaired), Some(_)) = (last(REPAIRED), last(KEPT)) else { return Ok(None) };
+    vfs.rename(&repaired, directory).map_err(|e| Error::io("rename", &repaired, e))?;
+    let parent = parent_of(directory);
+    vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
+    Ok(Some(repaired))
+}
+
+/// Whether all of the manifest in `directory` can be read, and of the file that names it. An end
+/// that can't be read is what a crash leaves as well: this says why a database does not open, and
+/// nothing of one that does.
+///
+/// # Errors
+/// [`Error::Locked`] when a database is open there for writing, [`Error::NotADatabase`],
+/// [`Error::Io`].
+pub fn manifest_is_whole(directory: &Path) -> Result<bool> {
+    Ok(Catalog::read(&Source::open(directory)?)?.whole)
+}
+
+/// Puts the repaired database at `directory`, and the damaged one at `kept`. After an error the
+/// damaged one is where it was, as far as can be.
+fn change_places(vfs: &dyn Vfs, directory: &Path, repaired: &Path, kept: &Path) -> Result<()> {
+    // CRASH: on either side of this there is a database at `directory`.
+    if RealVfs::exchange(directory, repaired).is_ok() {
+        return vfs.rename(repaired, kept).map_err(|e| {
+            // The damaged one is there until it is back, and must not be removed.
+            if RealVfs::exchange(directory, repaired).is_ok() {
+                let _ = remove_copy(vfs, repaired);
+            }
+            Error::io("rename", directory, e)
+        });
+    }
+    // Not every file system can do that. A refusal that has other reasons shows again here.
+    if let Err(e) = vfs.rename(directory, kept) {
+        let _ = remove_copy(vfs, repaired);
+        return Err(Error::io("rename", directory, e));
+    }
+    // CRASH: nothing is at `directory` here; see `finish_repair`.
+    vfs.rename(repaired, directory).map_err(|e| {
+        // If this fails as well, both lie beside the place, whole.
+        let _ = vfs.rename(kept, directory);
+        Error::io("rename", repaired, e)
+    })
 }
 
 /// Finds out before the work whether the new directory and its files can have the access of the
@@ -107,18 +173,27 @@ fn copy_access(from: &Path, to: &Path) -> Result<()> {
     RealVfs::copy_access(from, to).map_err(|e| Error::io("set owner and mode of", to, e))
 }
 
-/// A name beside `directory` that nothing has.
-fn vacant_name(vfs: &dyn Vfs, directory: &Path) -> Result<PathBuf> {
+/// What lies beside `directory`.
+fn names_beside(vfs: &dyn Vfs, directory: &Path) -> Result<BTreeSet<String>> {
     let parent = parent_of(directory);
-    let taken = vfs.list(parent).map_err(|e| Error::io("list", parent, e))?;
-    let is_taken = |path: &Path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        taken.iter().any(|entry| entry.name == name)
-    };
-    let numbered = |number: u32| match number {
-        0 => sibling(directory, ".damaged"),
-        number => sibling(directory, &format!(".damaged-{number}")),
-    };
-    let free = (0..1000).map(numbered).find(|path| !is_taken(path));
-    free.ok_or_else(|| Error::NotEmpty(sibling(directory, ".damaged")))
+    let entries = vfs.list(parent).map_err(|e| Error::io("list", parent, e))?;
+    Ok(entries.into_iter().map(|entry| entry.name).collect())
+}
+
+fn is_taken(taken: &BTreeSet<String>, path: &Path) -> bool {
+    taken.contains(path.file_name().unwrap_or_default().to_string_lossy().as_ref())
+}
+
+/// `DIRECTORY.suffix`, and the same with numbers behind it.
+fn numbered(directory: &Path, suffix: &str) -> impl DoubleEndedIterator<Item = PathBuf> {
+    (0..1000).map(move |number| match number {
+        0 => sibling(directory, suffix),
+        number => sibling(directory, &format!("{suffix}-{number}")),
+    })
+}
+
+/// A name beside `directory` that nothing has.
+fn vacant_name(taken: &BTreeSet<String>, directory: &Path, suffix: &str) -> Result<PathBuf> {
+    let free = numbered(directory, suffix).find(|path| !is_taken(taken, path));
+    free.ok_or_else(|| Error::NotEmpty(sibling(directory, suffix)))
 }

@@ -1,5 +1,6 @@
 //! What a salvage says of its work.
 
+use std::fmt;
 use std::path::PathBuf;
 
 /// Something that could not be read.
@@ -25,6 +26,22 @@ pub struct Loss {
     pub entries: Option<u64>,
     /// What was found.
     pub reason: String,
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at offset {}, {} bytes", self.file.display(), self.offset, self.bytes)?;
+        if let Some(entries) = self.entries {
+            write!(f, ", {entries} entries")?;
+        }
+        if !self.families.is_empty() {
+            write!(f, " of {}", self.families.join(", "))?;
+        }
+        if let (Some(first), Some(last)) = (&self.first_key, &self.last_key) {
+            write!(f, ", keys from '{}' to '{}'", first.escape_ascii(), last.escape_ascii())?;
+        }
+        write!(f, ": {}", self.reason)
+    }
 }
 
 impl Loss {

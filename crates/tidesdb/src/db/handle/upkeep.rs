@@ -35,6 +35,17 @@ impl Db {
         self.core().wait_idle()
     }
 
+    /// Waits until no flush and no compaction is queued or running. Compactions that wait for a
+    /// quiet moment are not begun, as they are by [`Db::wait_idle`]: for a program that is about to
+    /// close the database, and that does not want work given up which is under way.
+    ///
+    /// # Errors
+    /// `Stalled` when the work gets nowhere, `Closed`, `Broken`, `LogFailed`. Why a flush or a
+    /// compaction failed is returned by [`Db::wait_idle`].
+    pub fn wait_for_running(&self) -> Result<()> {
+        self.core().wait_for_running()
+    }
+
     /// As [`Db::compact`], and waits until no background work is left at all: also for compactions
     /// that others have queued, and those of what is written meanwhile. Goes on after a family that
     /// fails.
