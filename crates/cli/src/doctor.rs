@@ -5,6 +5,7 @@
 //! the directory, free space, descriptors, resident memory) it is shown with the engine's.
 
 mod diagnosis;
+mod event_log;
 mod facts;
 mod formats;
 mod report;
@@ -19,12 +20,22 @@ use self::diagnosis::Severity;
 use self::diagnosis::{Finding, diagnose};
 use self::facts::{Facts, FamilyFacts};
 
+/// Who looks at a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Viewer {
+    /// The process that uses it: what it has counted says something.
+    #[default]
+    User,
+    /// A command that has opened it for this look: it has counted nothing.
+    Visitor,
+}
+
 /// The report on an open database, in words or as JSON.
 ///
 /// # Errors
 /// Those of the engine.
-pub(crate) fn examine(db: &Db, json: bool) -> tidesdb::Result<String> {
-    let facts = Facts::of(db)?;
+pub(crate) fn examine(db: &Db, viewer: Viewer, json: bool) -> tidesdb::Result<String> {
+    let facts = Facts::of(db, viewer)?;
     let findings = diagnose(&facts);
     let report = if json { report::as_json } else { report::as_text };
     Ok(report(&facts, &findings))

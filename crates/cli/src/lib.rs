@@ -59,7 +59,7 @@ fn parse() -> args::Cli {
 /// # Errors
 /// Those of [`tidesdb::Db::check_files`]; `Closed`.
 pub fn doctor_report(db: &tidesdb::Db, json: bool) -> tidesdb::Result<String> {
-    doctor::examine(db, json)
+    doctor::examine(db, doctor::Viewer::User, json)
 }
 
 /// Runs the command line of this process and returns its exit code.

@@ -83,6 +83,18 @@ impl Targets {
         }
     }
 
+    /// The names of the families, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match self {
+            Self::One(family) => vec![family.name().to_string()],
+            Self::Named(families) => {
+                let mut names: Vec<String> = families.keys().cloned().collect();
+                names.sort_unstable();
+                names
+            }
+        }
+    }
+
     /// Adds a record to the batch; the inner error says what is wrong with the record.
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 
 #[path = "common_support/copies.rs"]
 mod copies;
+#[path = "checkpoints/damaged.rs"]
+mod damaged;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,6 +5,8 @@
 
 #[path = "flow_control/control.rs"]
 mod control;
+#[path = "flow_control/events.rs"]
+mod events;
 #[path = "flow_control/listeners.rs"]
 mod listeners;
 #[path = "flow_control/no_wait.rs"]
@@ -130,6 +132,10 @@ fn stall_count(db: &Db, reason: StallReason) -> u64 {
     db.stats().stalls.iter().find(|stall| stall.reason == reason).unwrap().count
 }
 
+fn longest_stall(db: &Db, reason: StallReason) -> u64 {
+    db.stats().stalls.iter().find(|stall| stall.reason == reason).unwrap().longest_nanos
+}
+
 #[test]
 fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
     let mut fixture = Fixture::new();
@@ -142,9 +148,13 @@ fn a_disk_that_takes_nothing_ends_in_an_error_and_not_in_a_hang() {
     assert!(stall_count(&db, StallReason::FlushQueue) > 0);
     assert!(db.stats().stall_nanos >= 5_000_000_000);
     assert!(fixture.reported("waited") > 0, "{:?}", fixture.events);
+    let longest = longest_stall(&db, StallReason::FlushQueue);
+    assert!((5_000_000_000..8_000_000_000).contains(&longest), "{longest} ns");
     // Refused without effect, and let in again as soon as the disk takes something.
     assert_eq!(family.put(b"refused", b"1").unwrap_err().kind(), ErrorKind::Stalled);
     assert_eq!(family.get(b"refused").unwrap(), None);
+    assert!(db.stats().stall_nanos >= 10_000_000_000);
+    assert_eq!(longest_stall(&db, StallReason::FlushQueue), longest, "each waits for as long");
     fixture.disk.stuck.store(false, Ordering::SeqCst);
     family.put(b"taken", b"1").unwrap();
     assert_eq!(family.get(&0_u64.to_be_bytes()).unwrap(), Some(vec![7; 200]));

@@ -12,6 +12,8 @@
 
 #[path = "format_fixtures/archives.rs"]
 mod archives;
+#[path = "format_fixtures/mixed.rs"]
+mod mixed;
 #[path = "format_fixtures/orders.rs"]
 mod orders;
 #[path = "format_fixtures/pages.rs"]
@@ -249,5 +251,8 @@ fn write_the_fixtures_that_are_missing() {
     }
     for tree in [false, true] {
         write(orders::name(tree), &|dir| orders::make(tree, dir));
+    }
+    for closed in [false, true] {
+        write(mixed::name(closed), &|dir| mixed::make(closed, dir));
     }
 }

@@ -1,8 +1,10 @@
-//! Families in each order of keys: random operations beside an ordered map in the same order, and
-//! what happens to a family whose order is not registered.
+//! Families in each order of keys: random operations beside an ordered map in the same order,
+//! conflicts over ranges, and what happens to a family whose order is not registered.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
+#[path = "key_orders/conflicts.rs"]
+mod conflicts;
 #[path = "key_orders/model.rs"]
 mod model;
 #[path = "common_support/seeds.rs"]

@@ -136,6 +136,32 @@ fn many_keys_are_answered_in_their_order() {
 }
 
 #[test]
+fn many_pinned_values_are_those_of_the_snapshot_and_stay() {
+    let (_directory, db, family) = filled();
+    let large = vec![7; 100_000];
+    family.put("large", &large).unwrap();
+    family.flush().unwrap();
+    let snapshot = db.snapshot();
+    family.put("a", "new").unwrap();
+    family.delete("b").unwrap();
+    family.put("x", "new").unwrap();
+    let asked = ["x", "large", "b", "a", "b"];
+    let found = family.multi_get_pinned_at(&snapshot, asked).unwrap();
+    drop(snapshot);
+    db.compact().unwrap();
+    family.delete("large").unwrap();
+    db.compact().unwrap();
+    let found: Vec<_> = found.iter().map(|value| value.as_ref().map(AsRef::as_ref)).collect();
+    let expected = [None, Some(&large[..]), Some(b"b"), Some(b"a"), Some(b"b")];
+    assert_eq!(found, expected);
+    let error = family.multi_get_pinned_at(&db.snapshot(), ["a", ""]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    let now = family.multi_get_pinned_at(&db.snapshot(), asked).unwrap();
+    let now: Vec<_> = now.iter().map(|value| value.as_ref().map(|value| value.len())).collect();
+    assert_eq!(now, [Some(3), None, None, Some(3), None]);
+}
+
+#[test]
 fn single_writes_take_options() {
     let (_directory, db, family) = open();
     let before = db.stats().synced_commits;

@@ -6,6 +6,8 @@
 mod common;
 #[path = "transactions/hooks.rs"]
 mod hooks;
+#[path = "transactions/itself.rs"]
+mod itself;
 #[path = "transactions/levels.rs"]
 mod levels;
 #[path = "transactions/misuse.rs"]

@@ -276,7 +276,7 @@ typedef struct tidesdb_column_family_config_t
     double bloom_fpr;                    /* default 0.01 */
     int enable_block_indexes;            /* default 1 */
     int index_sample_ratio;              /* default 1 */
-    int block_index_prefix_len;          /* default 16; outside 4..256: 16 */
+    int block_index_prefix_len;          /* stored, without effect; default 16, from 4 to 256 */
     int sync_mode;                       /* tidesdb_sync_mode_t, default TDB_SYNC_NONE */
     uint64_t sync_interval_us;           /* default 128000 */
     char comparator_name[TDB_MAX_COMPARATOR_NAME];   /* "" is memcmp */

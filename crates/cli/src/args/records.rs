@@ -168,6 +168,9 @@ pub(crate) struct LoadArgs {
     /// The same as --format jsonl
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Say what was done as JSON, also of a load that ended early
+    #[arg(long)]
+    pub(crate) json_report: bool,
     /// Records of one atomic batch, which also ends at 8 MiB
     #[arg(long, value_name = "N", default_value = "1000",
           value_parser = value_parser!(u64).range(1..=1_000_000))]

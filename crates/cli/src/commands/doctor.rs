@@ -1,7 +1,8 @@
 //! `tidesdb doctor`: explains the state of a database, and what could be done about it.
 //!
-//! Nothing is changed. Counters (cache hits, stalls) begin with the open, so they say something
-//! in a shell that has been in use, and little in a command of its own.
+//! Nothing is changed. Counters (cache hits, stalls) begin with the open, so they say something in
+//! a shell that has been in use. This command has counted nothing, says so, and reads what the file
+//! `LOG` has of writers that were held up.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use clap::{Args, ValueHint};
 
 use crate::args::DatabaseArgs;
 use crate::database::{self, Access};
-use crate::doctor::examine;
+use crate::doctor::{Viewer, examine};
 use crate::failure::Result;
 use crate::output::print;
 use crate::progress;
@@ -33,5 +34,6 @@ pub(crate) struct DoctorArgs {
 /// Those of the engine and of standard output.
 pub(crate) fn run(args: &DoctorArgs) -> Result<()> {
     let db = database::open(&args.database.db, Access::Read)?;
-    print(progress::during("examining", String::new, || examine(&db, args.json))?)
+    let examined = || examine(&db, Viewer::Visitor, args.json);
+    print(progress::during("examining", String::new, examined)?)
 }

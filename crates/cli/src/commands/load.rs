@@ -10,17 +10,22 @@
 //!
 //! The first line of a dump says that it is one: its families are created with their options, and
 //! its records get back the times at which they expire.
+//!
+//! Programs are told what was stored by --json-report: --json is the form of the input, as in scan
+//! and dump it is that of the output.
 
 use std::io;
 use std::rc::Rc;
 
+use serde_json::{Value, json};
 use tidesdb::{Db, WriteBatch, WriteOptions};
 
 use crate::args::LoadArgs;
 use crate::database::{self, Access};
-use crate::failure::{Failure, Result, note};
-use crate::formats::{self, Format, ReaderOptions, Record, RecordReader, Step};
+use crate::failure::{Failure, Result, judged, note};
+use crate::formats::{self, Format, Position, ReaderOptions, Record, RecordReader, Step};
 use crate::interrupt;
+use crate::output::print;
 use crate::progress::{self, Meter};
 use crate::resume::{self, Bookmark, Checkpoint};
 use crate::source::{Source, Tap};
@@ -61,11 +66,12 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     let mut reader = formats::reader(source, &options, checkpoint.position, checkpoint.columns)
         .map_err(|error| Failure::file("read", &name, &error))
         .inspect_err(|_| drop(resume::drop_if_empty(&db)))?;
-    let loader = Loader {
+    let mut loader = Loader {
         db: &db,
         targets,
         bookmark,
-        stored_before: checkpoint.records,
+        before: Done::by(&checkpoint),
+        done: Done::by(&checkpoint),
         bad_line: false,
         checkpoint,
         batch: WriteBatch::new(),
@@ -77,16 +83,23 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         args,
     };
     let outcome = loader.run(reader.as_mut());
+    let report = args.json_report.then(|| loader.report(outcome.is_ok()));
+    drop(loader);
     // Whatever happened, what was committed is to survive a power cut from here on.
     let closed = progress::during("closing", String::new, || {
         db.sync_log()?;
         let dropped = resume::drop_if_empty(&db);
         db.close().and(dropped)
     });
-    let summary = outcome?;
-    closed?;
-    note(summary);
-    Ok(())
+    let verdict = outcome.and_then(|summary| {
+        closed?;
+        note(summary);
+        Ok(())
+    });
+    match report {
+        Some(report) => judged(print(format!("{report}\n")), verdict),
+        None => verdict,
+    }
 }
 
 fn reader_options(args: &LoadArgs) -> Result<ReaderOptions> {
@@ -157,6 +170,21 @@ fn find_start(
     Ok(found.continued_with(&start))
 }
 
+/// What is committed, of this run and those before it.
+#[derive(Clone, Copy)]
+struct Done {
+    records: u64,
+    skipped: u64,
+    position: Position,
+}
+
+impl Done {
+    const fn by(checkpoint: &Checkpoint) -> Self {
+        let Checkpoint { records, skipped, position, .. } = checkpoint;
+        Self { records: *records, skipped: *skipped, position: *position }
+    }
+}
+
 // More than a dozen fields: all that a run knows between two records, and its summary asks.
 struct Loader<'a> {
     db: &'a Db,
@@ -168,8 +196,9 @@ struct Loader<'a> {
     bad_shown: u64,
     /// The load ends at a record that makes no sense.
     bad_line: bool,
-    /// Records that earlier runs have stored.
-    stored_before: u64,
+    /// What earlier runs have done, and what is done by now.
+    before: Done,
+    done: Done,
     tap: Rc<Tap>,
     meter: Meter,
     is_stream: bool,
@@ -179,7 +208,7 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     /// Loads all records and returns a summary.
-    fn run(mut self, reader: &mut dyn RecordReader) -> Result<String> {
+    fn run(&mut self, reader: &mut dyn RecordReader) -> Result<String> {
         let mut record = Record::default();
         self.checkpoint.columns = reader.columns();
         let mut position = reader.position();
@@ -258,6 +287,7 @@ impl Loader<'_> {
             self.db.write_with(&self.batch, options)?;
             self.batch.clear();
         }
+        self.done = Done::by(&self.checkpoint);
         Ok(())
     }
 
@@ -266,7 +296,7 @@ impl Loader<'_> {
     }
 
     /// Adds what is stored and how to go on.
-    fn explain(self, failure: Failure) -> Failure {
+    fn explain(&self, failure: Failure) -> Failure {
         let are = if self.checkpoint.records == 1 { "is" } else { "are" };
         let stored = format!("{} {are} stored", records_in_words(self.checkpoint.records));
         let line = self.checkpoint.position.line;
@@ -295,8 +325,8 @@ impl Loader<'_> {
             human_bytes(position.offset),
             self.targets.description(),
         );
-        if self.stored_before > 0 {
-            let this_run = records.saturating_sub(self.stored_before);
+        if self.before.records > 0 {
+            let this_run = records.saturating_sub(self.before.records);
             text.push_str(&format!(", {} of them in this run", human_count(this_run)));
         }
         match *skipped {
@@ -305,6 +335,24 @@ impl Loader<'_> {
             many => text.push_str(&format!("; skipped {} bad ones", human_count(many))),
         }
         text
+    }
+
+    /// What is committed, for programs.
+    fn report(&self, complete: bool) -> Value {
+        let (before, done) = (&self.before, &self.done);
+        let resumed = before.position != Position::START;
+        json!({
+            "loaded": self.name,
+            "families": self.targets.names(),
+            "complete": complete,
+            "stored": done.records.saturating_sub(before.records),
+            "stored_before": before.records,
+            "skipped": done.skipped.saturating_sub(before.skipped),
+            "skipped_before": before.skipped,
+            "resumed_at_line": resumed.then_some(before.position.line),
+            "next_line": done.position.line,
+            "bytes": done.position.offset,
+        })
     }
 }
 

@@ -74,6 +74,7 @@ pub(crate) fn diagnose(facts: &Facts) -> Vec<Finding> {
     files::volume(facts, &mut findings);
     files::files(facts, &mut findings);
     load::stalls(facts, &mut findings);
+    load::told_stalls(facts, &mut findings);
     load::memory(facts, &mut findings);
     load::cache(facts, &mut findings);
     files::left_out(facts, &mut findings);

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use tidesdb::{Db, DbStats, FamilyOptions, FamilySpace, FamilyStats, StallReason, StallStats};
 
+use super::Viewer;
+use super::event_log::EventLog;
 use super::formats::Formats;
 use super::system::{self, Volume};
 use crate::database;
@@ -15,6 +17,10 @@ const SET_ASIDE: &str = "set-aside";
 /// All that is known of a database.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
+    /// Whose counters these are.
+    pub(crate) viewer: Viewer,
+    /// What the file `LOG` tells a visitor, if there is one.
+    pub(crate) event_log: Option<EventLog>,
     /// Figures of the database, its counters since the open.
     pub(crate) database: DbStats,
     /// What held writers up since the open.
@@ -105,7 +111,7 @@ impl Facts {
     ///
     /// # Errors
     /// Those of the engine.
-    pub(crate) fn of(db: &Db) -> tidesdb::Result<Self> {
+    pub(crate) fn of(db: &Db, viewer: Viewer) -> tidesdb::Result<Self> {
         let families = database::visible_families(db).into_iter().map(|name| {
             let family = db.family(&name)?;
             let (options, stats) = (family.options(), family.stats());
@@ -114,7 +120,13 @@ impl Facts {
         let directory = fs::canonicalize(db.path()).unwrap_or_else(|_| db.path().to_owned());
         let names = system::files(&directory).into_iter().map(|(name, _)| name);
         let database = db.stats();
+        let event_log = match viewer {
+            Viewer::User => None,
+            Viewer::Visitor => EventLog::of(&directory),
+        };
         Ok(Self {
+            viewer,
+            event_log,
             stalls: database.stalls.iter().map(Stall::from).collect(),
             database,
             families: families.collect::<tidesdb::Result<_>>()?,

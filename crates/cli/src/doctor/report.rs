@@ -3,8 +3,18 @@
 use serde_json::{Value, json};
 
 use super::diagnosis::reserve_bytes;
-use super::{Facts, FamilyFacts, Finding};
+use super::event_log::EventLog;
+use super::{Facts, FamilyFacts, Finding, Viewer};
 use crate::table::{bytes, count, render};
+
+/// In place of a counter of a process that has only come to look.
+const NOT_COUNTED: &str = "not known to this command";
+
+/// What follows the figures then.
+const VISITOR: &str = "\
+Cache hits, reads, stalls and write amplification are counted by the process that uses the
+database, and end with it: `Db::stats` has them there, and `doctor` in a shell.
+";
 
 /// The report as JSON.
 pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> String {
@@ -56,11 +66,32 @@ pub(crate) fn as_json(facts: &Facts, findings: &[Finding]) -> String {
             "most": facts.descriptors.map(|(_, most)| most),
             "tables": database.open_files,
         },
+        "counters": match facts.viewer {
+            Viewer::User => "since_the_open",
+            Viewer::Visitor => "of_this_command",
+        },
         "stalls": stalls.collect::<Vec<_>>(),
+        "event_log": facts.event_log.as_ref().map(event_log_json),
         "families": families,
         "findings": findings,
     });
     format!("{report:#}\n")
+}
+
+fn event_log_json(log: &EventLog) -> Value {
+    let held_up = log.held_up.iter().map(|held_up| {
+        json!({
+            "reason": held_up.reason.name(),
+            "waited": held_up.waited,
+            "milliseconds": held_up.milliseconds,
+            "longest_milliseconds": held_up.longest_milliseconds,
+            "slowed": held_up.slowed,
+            "family": held_up.family,
+            "last": held_up.last,
+        })
+    });
+    let held_up = held_up.collect::<Vec<_>>();
+    json!({ "lines": log.lines, "first": log.first, "last": log.last, "held_up": held_up })
 }
 
 fn finding_json(finding: &Finding) -> Value {
@@ -104,6 +135,9 @@ fn oldest_in_log(facts: &Facts) -> Option<&FamilyFacts> {
 pub(crate) fn as_text(facts: &Facts, findings: &[Finding]) -> String {
     let mut text = String::from("Database\n");
     text.push_str(&render(&["", ""], &database_rows(facts)));
+    if facts.viewer == Viewer::Visitor {
+        text.push_str(VISITOR);
+    }
     if !facts.families.is_empty() {
         text.push_str("\nFamilies\n");
         text.push_str(&families_table(&facts.families));
@@ -131,8 +165,10 @@ fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
         u64::MAX => "no budget".to_owned(),
         budget => format!("{} of {}", bytes(database.memory.used_bytes), bytes(budget)),
     };
+    let is_visitor = facts.viewer == Viewer::Visitor;
     let lookups = database.cache.hits + database.cache.misses;
     let hits = match lookups {
+        _ if is_visitor => NOT_COUNTED.to_owned(),
         0 => "not asked yet".to_owned(),
         _ => format!("{:.1} %", database.cache.hits as f64 * 100.0 / lookups as f64),
     };
@@ -147,6 +183,7 @@ fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
         |(open, most)| format!("{} of {}", count(open), count(most)),
     );
     let held: u64 = facts.stalls.iter().map(|stall| stall.count).sum();
+    let held = if is_visitor { NOT_COUNTED.to_owned() } else { format!("{} times", count(held)) };
     let mut rows = vec![
         ("on the disk", bytes(facts.files.bytes())),
         ("  tables", bytes(facts.files.tables)),
@@ -161,9 +198,12 @@ fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
         ("memory of the process", known(facts.resident_bytes)),
         ("cache hits", hits),
         ("descriptors", descriptors),
-        ("writers held up", format!("{} times", count(held))),
+        ("writers held up", held),
         ("write amplification", write_amplification(facts)),
     ];
+    if is_visitor {
+        rows.push(("file LOG", facts.event_log.as_ref().map_or_else(no_event_log, event_log)));
+    }
     rows.push(("files", count(facts.formats.files.values().sum())));
     let formats = facts.formats.files.iter();
     let formats = formats.map(|(format, files)| vec![format!("  {format}"), count(*files)]);
@@ -173,9 +213,22 @@ fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
     rows.chain(formats).chain(not_read).collect()
 }
 
+fn no_event_log() -> String {
+    "none; `event_log` has one written".to_owned()
+}
+
+fn event_log(log: &EventLog) -> String {
+    match log.lines {
+        0 => "no lines".to_owned(),
+        1 => format!("1 line, {}", log.last),
+        lines => format!("{} lines, {} to {}", count(lines), log.first, log.last),
+    }
+}
+
 /// Bytes written for each byte of users, since the open.
 fn write_amplification(facts: &Facts) -> String {
     match facts.database.work.user_bytes_written {
+        _ if facts.viewer == Viewer::Visitor => NOT_COUNTED.to_owned(),
         0 => "nothing was written since the open".to_owned(),
         _ => format!("{:.2} since the open", facts.database.work.write_amplification()),
     }

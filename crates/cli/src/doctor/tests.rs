@@ -2,8 +2,9 @@
 
 use tidesdb::{LevelStats, MemoryLevel, StallReason};
 
+use super::event_log::{EventLog, HeldUp};
 use super::facts::Stall;
-use super::{Facts, FamilyFacts, Finding, Severity, diagnose, report};
+use super::{Facts, FamilyFacts, Finding, Severity, Viewer, diagnose, report};
 
 const GIB: u64 = 1 << 30;
 
@@ -154,6 +155,54 @@ fn runs_caches_stalls_and_memory_are_judged() {
     expect(&large, advice, Some("max_memory_usage"), &["9.0 GiB"]);
     let indexes = after(|facts| facts.database.memory.table_bytes = 3 * GIB);
     expect(&indexes, advice, Some("use_btree"), &["3.0 GiB"]);
+}
+
+#[test]
+fn what_a_file_of_events_tells_is_judged() {
+    for reason in StallReason::ALL {
+        let held_up = |waited, slowed| HeldUp {
+            reason,
+            waited,
+            milliseconds: 7000,
+            longest_milliseconds: 3000,
+            slowed,
+            family: "orders".to_owned(),
+            last: "noon".to_owned(),
+        };
+        let told = |held_up| {
+            after(|facts| {
+                facts.viewer = Viewer::Visitor;
+                let held_up = vec![held_up];
+                facts.event_log = Some(EventLog { lines: 9, held_up, ..EventLog::default() });
+            })
+        };
+        let found = told(held_up(5, 0));
+        let parts = ["5 waits", "7,000 ms", "3,000 ms", reason.name(), "'orders' at noon"];
+        expect(&found, Severity::Advice, found[0].option, &parts);
+        assert!(!found[0].what.contains("slowed"), "{found:?}");
+        let found = told(held_up(0, 2));
+        expect(&found, Severity::Advice, found[0].option, &["2 times", "slowed", reason.name()]);
+        assert!(!found[0].what.contains("waits"), "{found:?}");
+    }
+}
+
+#[test]
+fn a_visitor_says_what_it_has_not_counted() {
+    let mut facts = well();
+    facts.database.cache.hits = 3;
+    let of = |facts: &Facts| (report::as_text(facts, &[]), report::as_json(facts, &[]));
+    let (text, json) = of(&facts);
+    assert!(text.contains("100.0 %") && text.contains("0 times"), "{text}");
+    assert!(json.contains("\"counters\": \"since_the_open\""), "{json}");
+    facts.viewer = Viewer::Visitor;
+    let (text, json) = of(&facts);
+    assert_eq!(text.matches("not known to this command").count(), 3, "{text}");
+    assert!(text.contains("counted by the process that uses the\ndatabase"), "{text}");
+    assert!(!text.contains("100.0 %") && text.contains("none; `event_log`"), "{text}");
+    assert!(json.contains("\"counters\": \"of_this_command\""), "{json}");
+    let [first, last] = ["begin", "end"].map(str::to_owned);
+    facts.event_log = Some(EventLog { lines: 1200, first, last, ..EventLog::default() });
+    assert!(of(&facts).0.contains("1,200 lines, begin to end"), "{}", of(&facts).0);
 }
 
 #[test]

@@ -141,7 +141,9 @@ impl Session {
             Command::Stats(args) => {
                 print(output, &commands::stats_of(&self.db, args.json, args.prometheus)?)?;
             }
-            Command::Doctor(args) => print(output, &doctor::examine(&self.db, args.json)?)?,
+            Command::Doctor(args) => {
+                print(output, &doctor::examine(&self.db, doctor::Viewer::User, args.json)?)?;
+            }
             Command::Verify(args) => self.verify(&args, output)?,
             Command::Checkpoint(args) => {
                 let db = self.db.clone();

@@ -1,6 +1,6 @@
 //! Families that are renamed and cloned, checkpoints and backups.
 
-use crate::support::Place;
+use crate::support::{Place, files_below};
 
 #[test]
 fn families_are_renamed_and_cloned() {
@@ -27,6 +27,24 @@ fn checkpoints_and_backups_are_databases() {
         place.run("put", &["key", "after"]).ok();
         assert_eq!(place.run_in("made", "get", &["key"]).ok().text(), "before");
         place.run(command, &[&to]).fails(2, &["not empty"]);
+    }
+}
+
+#[test]
+fn copies_of_a_damaged_table_are_refused_when_they_are_verified() {
+    let place = Place::new();
+    place.run("put", &["key", "value"]).ok();
+    place.run("flush", &[]).ok();
+    let is_table = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "klog");
+    let table = files_below(&place.path("db")).into_iter().find(is_table).unwrap();
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[2] ^= 1;
+    std::fs::write(table, bytes).unwrap();
+    for command in ["checkpoint", "backup"] {
+        let to = place.path("made").display().to_string();
+        place.run(command, &[&to, "--verify"]).fails(2, &["is damaged at offset", "made/"]);
+        assert!(!place.path("made").exists());
+        place.run("families", &[]).ok();
     }
 }
 

@@ -26,6 +26,44 @@ fn a_database_is_explained_by_the_systems_figures() {
     assert_eq!(report["stalls"].as_array().unwrap().len(), 5);
 }
 
+/// The process that was held up is gone, and its counters with it; its lines are there.
+#[test]
+fn a_closed_database_is_explained_by_its_file_of_events() {
+    let place = Place::new();
+    let options = tidesdb::DbOptions::default().event_log(true);
+    let db = tidesdb::Db::open(place.path("db"), options).unwrap();
+    let small = tidesdb::FamilyOptions::default()
+        .write_buffer_size(64 << 10)
+        .l1_file_count_trigger(2)
+        .min_disk_space(0);
+    let family = db.create_family("orders", small).unwrap();
+    db.stop_compactions().unwrap();
+    let debt = tidesdb::StallReason::CompactionDebt;
+    let is_slowed = || db.stats().stalls.iter().any(|s| s.reason == debt && s.count > 0);
+    let slowed = (0..1_000_000_u64).any(|number| {
+        family.put(number.to_be_bytes(), [7; 100]).unwrap();
+        number % 100 == 0 && is_slowed()
+    });
+    assert!(slowed, "nothing was put to the test");
+    let own = tidesdb_cli::doctor_report(&db, true).unwrap();
+    let own: serde_json::Value = serde_json::from_str(&own).unwrap();
+    assert_eq!((&own["counters"], &own["event_log"]), (&"since_the_open".into(), &().into()));
+    drop(family);
+    db.close().unwrap();
+    let text = place.run("doctor", &[]).ok();
+    for part in ["not known to this command", "file LOG", "held up by compaction debt"] {
+        assert!(text.text().contains(part), "'{part}' is not in:\n{}", text.text());
+    }
+    let report = place.run("doctor", &["--json"]).ok();
+    let report: serde_json::Value = serde_json::from_str(report.text()).unwrap();
+    assert_eq!(report["counters"], "of_this_command");
+    let lines = String::from_utf8(place.read("db/LOG")).unwrap().lines().count();
+    assert_eq!(report["event_log"]["lines"], lines);
+    let told = report["event_log"]["held_up"].as_array().unwrap();
+    let told = told.iter().find(|told| told["reason"] == "compaction debt").unwrap();
+    assert!(told["slowed"].as_u64().unwrap() > 0 && told["family"] == "orders", "{report}");
+}
+
 #[test]
 fn it_changes_nothing_and_takes_the_database_as_an_argument() {
     let place = Place::new();

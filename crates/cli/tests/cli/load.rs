@@ -140,3 +140,37 @@ fn a_load_that_goes_on_counts_what_it_stores() {
     place.file("other.tsv", "a\t1\n\n\n\tempty\n");
     place.run("load", &["other.tsv"]).fails(2, &["line 4 of other.tsv"]);
 }
+
+#[test]
+fn programs_are_told_what_was_stored_skipped_and_resumed() {
+    let place = Place::new();
+    let report = |run: &crate::support::Run| -> serde_json::Value {
+        assert_eq!(run.text().lines().count(), 1, "{}", run.text());
+        serde_json::from_str(run.text()).unwrap()
+    };
+    place.file("input.tsv", "a\t1\nbad\nc\t3\n");
+    assert_eq!(place.run("load", &["input.tsv"]).text(), "", "nobody has asked");
+    let run = place.run("load", &["input.tsv", "--json-report", "--restart"]);
+    run.fails(2, &["line 2 of input.tsv"]);
+    let expected = serde_json::json!({
+        "loaded": "input.tsv", "families": ["default"], "complete": false,
+        "stored": 1, "stored_before": 0, "skipped": 0, "skipped_before": 0,
+        "resumed_at_line": null, "next_line": 2, "bytes": 4,
+    });
+    assert_eq!(report(&run), expected);
+    let run = place.run("load", &["input.tsv", "--json-report", "--skip-bad"]).ok();
+    let expected = serde_json::json!({
+        "loaded": "input.tsv", "families": ["default"], "complete": true,
+        "stored": 1, "stored_before": 1, "skipped": 1, "skipped_before": 0,
+        "resumed_at_line": 2, "next_line": 4, "bytes": 12,
+    });
+    assert_eq!(report(&run), expected);
+    // Beside the form of the input, and with the families of a dump.
+    place.run("put", &["-f", "other", "--create", "x", "y"]).ok();
+    let dump = place.run("dump", &[]).ok();
+    let arguments = ["-", "--json", "--json-report"];
+    let run = place.run_with_input_in("copy", "load", &arguments, dump.text().as_bytes()).ok();
+    let said = report(&run);
+    assert_eq!(said["families"], serde_json::json!(["default", "other"]));
+    assert_eq!((&said["stored"], &said["complete"]), (&3.into(), &true.into()));
+}

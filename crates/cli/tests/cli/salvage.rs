@@ -103,6 +103,44 @@ fn repair_puts_a_salvaged_database_in_place() {
 }
 
 #[test]
+fn programs_are_told_what_was_repaired_and_restored() {
+    let place = Place::new();
+    let table = with_a_table(&place);
+    let as_json = |run: &crate::support::Run| -> serde_json::Value {
+        serde_json::from_str(run.text()).unwrap()
+    };
+    let (db, copy) =
+        (place.path("db").display().to_string(), place.path("copy").display().to_string());
+    place.run("flush", &[]).ok();
+    let said = as_json(&place.run("restore", &[&db, &copy, "--json"]).ok());
+    let files: Vec<_> = files_below(&place.path("copy"))
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "klog" || e == "vlog"))
+        .collect();
+    let bytes: u64 = files.iter().map(|path| std::fs::metadata(path).unwrap().len()).sum();
+    assert_eq!((&said["restored"], &said["entries"]), (&copy.into(), &2001.into()), "{said}");
+    assert!(said["files"].as_u64().unwrap() >= files.len() as u64, "{said}");
+    assert!(said["bytes"].as_u64().unwrap() >= bytes, "{said}");
+    assert_eq!(place.run_in("copy", "count", &[]).ok().text(), "2001\n");
+
+    flip(&table, 10);
+    let run = place.run("restore", &[&db, &place.path("no").display().to_string(), "--json"]);
+    run.fails(2, &["is damaged at offset", "db/"]);
+    assert_eq!(run.text(), "");
+    let run = place.run("repair", &["--json"]);
+    run.fails(3, &["1 part of the database was lost"]);
+    let said = as_json(&run);
+    let left: u64 = place.run("count", &[]).ok().text().trim().parse().unwrap();
+    assert!(left > 1000 && left < 2001, "{left}");
+    assert_eq!((&said["keys"], &said["complete"]), (&left.into(), &false.into()), "{said}");
+    let kept = std::path::Path::new(said["kept"].as_str().unwrap());
+    assert!(kept.ends_with("db.damaged") && kept.join("CURRENT").exists(), "{said}");
+    assert_eq!(said["losses"].as_array().unwrap().len(), 1, "{said}");
+    let lost = said["losses"][0]["file"].as_str().unwrap();
+    assert!(lost.ends_with(table.file_name().unwrap().to_str().unwrap()), "{said}");
+}
+
+#[test]
 fn files_are_inspected_wherever_they_lie() {
     let place = Place::new();
     let table = with_a_table(&place);

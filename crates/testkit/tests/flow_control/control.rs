@@ -130,6 +130,51 @@ fn compacting_a_range_leaves_the_rest_alone() {
     assert_eq!(family.get(&[b'm', 7]).unwrap(), None);
 }
 
+/// The other compaction gets nowhere: a caller that can wait gives up after `stall_timeout_ms`, one
+/// that can do without after its own time, which may be shorter or longer.
+#[test]
+fn a_compaction_that_need_not_be_waits_no_longer_than_it_is_to() {
+    let mut fixture = Fixture::new();
+    let db = fixture.open(DbOptions::default().stall_timeout_ms(5_000));
+    let family = db.create_family("family", small()).unwrap();
+    for n in 0_u64..2 {
+        (0_u64..100).for_each(|key| family.put(&key.to_be_bytes(), &[n as u8; 20]).unwrap());
+        family.flush().unwrap();
+    }
+    fixture.disk.stuck.store(true, Ordering::SeqCst);
+    let (inner, met) = (family.clone(), Arc::new(Mutex::new(Vec::new())));
+    let (took, clock) = (Arc::clone(&met), Arc::clone(&fixture.clock));
+    fixture.sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        let table = mutation.path.extension().is_some_and(|extension| extension == "klog");
+        if table && mutation.kind == MutationKind::Create && mutation.phase == Phase::Before {
+            for limit in [0, 700, 20_000] {
+                let before = clock.monotonic_nanos();
+                let error = inner.try_compact_range(.., Duration::from_millis(limit)).unwrap_err();
+                let waited = (clock.monotonic_nanos() - before) / 1_000_000;
+                took.lock().unwrap().push((limit, waited, error));
+            }
+        }
+    })));
+    family.compact().unwrap();
+    fixture.sim.on_mutation(None);
+    let met = met.lock().unwrap();
+    assert_eq!(met.len(), 3, "nothing was put to the test");
+    for (limit, waited, error) in met.iter() {
+        let debt = StallReason::CompactionDebt;
+        assert!(matches!(error, Error::Stalled { reason, .. } if *reason == debt), "{error}");
+        assert!((*limit..limit + 500).contains(waited), "{waited} ms of {limit}");
+    }
+    // With nothing under way it does as the other call.
+    fixture.disk.stuck.store(false, Ordering::SeqCst);
+    family.put(b"key", b"value").unwrap();
+    family.flush().unwrap();
+    assert_eq!(family.stats().read_amplification, 2);
+    family.try_compact_range(b"x".., Duration::ZERO).unwrap();
+    assert_eq!(family.stats().read_amplification, 2, "nothing lies there");
+    family.try_compact_range(.., Duration::ZERO).unwrap();
+    assert_eq!(family.stats().read_amplification, 1);
+}
+
 #[test]
 fn families_are_created_together_or_not_at_all() {
     let mut fixture = Fixture::new();

@@ -38,6 +38,15 @@ pub(crate) fn registered() -> KeyOrders {
     orders
 }
 
+/// How keys of the order compare.
+pub(crate) fn compare_of(order: &KeyOrder) -> CompareKeys {
+    let built_in = order.clone();
+    match order {
+        KeyOrder::Custom(_) => Arc::new(application_order),
+        _ => Arc::new(move |one, other| built_in.compare(one, other).unwrap()),
+    }
+}
+
 /// A key that sorts as its family orders it.
 #[derive(Clone)]
 struct Ranked {
@@ -77,12 +86,7 @@ pub(crate) struct Model {
 
 impl Model {
     fn new(order: &KeyOrder) -> Self {
-        let built_in = order.clone();
-        let compare: CompareKeys = match order {
-            KeyOrder::Custom(_) => Arc::new(application_order),
-            _ => Arc::new(move |one, other| built_in.compare(one, other).unwrap()),
-        };
-        Self { order: order.clone(), compare, map: BTreeMap::new() }
+        Self { order: order.clone(), compare: compare_of(order), map: BTreeMap::new() }
     }
 
     fn ranked(&self, key: &[u8]) -> Ranked {

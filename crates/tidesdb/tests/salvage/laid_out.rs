@@ -197,6 +197,37 @@ fn edit_manifest(dir: &Path, change: Change) {
 }
 
 #[test]
+fn what_was_read_and_values_that_are_gone_are_counted() {
+    let place = Place::new();
+    let dir = place.killed(DbOptions::default(), |db| {
+        let options = FamilyOptions::default().klog_value_threshold(100);
+        let family = db.create_family("family", options).unwrap();
+        put_all(&family, 0..20);
+        (20..25).for_each(|number| family.put(&key(number), &[7; 500]).unwrap());
+        family.flush().unwrap();
+        put_all(&family, 30..33);
+    });
+    let (report, found) = place.salvaged();
+    assert_eq!((found["family"].len(), report.families[0].values_lost), (28, 0), "{report:?}");
+    let (segments, tables) = (segments(&dir), tables(&dir));
+    let bytes = |paths: &[std::path::PathBuf]| -> u64 {
+        paths.iter().map(|path| std::fs::metadata(path).unwrap().len()).sum()
+    };
+    assert!(!segments.is_empty() && tables.len() == 1);
+    assert_eq!((report.log_segments, report.tables), (segments.len() as u64, 1), "{report:?}");
+    assert_eq!(report.bytes_read, bytes(&segments) + bytes(&tables), "{report:?}");
+    // The log has the values as well.
+    let kinds = |kind| matches!(kind, FileKind::ValueLog(_) | FileKind::LogSegment(_));
+    named(&dir, kinds).iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    std::fs::remove_dir_all(place.copy()).unwrap();
+    let (report, found) = place.salvaged();
+    let family = &report.families[0];
+    assert_eq!((family.entries, family.values_lost), (20, 5), "{report:?}");
+    assert_eq!(found["family"].len(), 20);
+    assert_eq!((report.log_segments, report.bytes_read), (0, bytes(&tables)), "{report:?}");
+}
+
+#[test]
 fn options_that_do_not_parse_leave_keys_what_they_were() {
     for (unknown, in_tables) in [(false, false), (false, true), (true, false)] {
         let place = Place::new();

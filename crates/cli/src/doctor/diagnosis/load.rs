@@ -59,6 +59,38 @@ pub(super) fn stalls(facts: &Facts, findings: &mut Findings) {
     }
 }
 
+/// Of those who have used the database before, as far as the file `LOG` has it.
+pub(super) fn told_stalls(facts: &Facts, findings: &mut Findings) {
+    for held_up in facts.event_log.iter().flat_map(|log| &log.held_up) {
+        let (option, advice) = stall_advice(held_up.reason);
+        let mut told = Vec::new();
+        if held_up.waited > 0 {
+            told.push(format!(
+                "{} waits, {} ms in all and {} ms at most",
+                count(held_up.waited),
+                count(held_up.milliseconds),
+                count(held_up.longest_milliseconds)
+            ));
+        }
+        if held_up.slowed > 0 {
+            told.push(format!("{} times that writers were slowed", count(held_up.slowed)));
+        }
+        findings.add(
+            Severity::Advice,
+            Some(option),
+            format!(
+                "the file LOG tells of writers that were held up by {}: {}; the last was of '{}' \
+                 at {}, and of what goes on it has one line in ten seconds",
+                held_up.reason.name(),
+                told.join(", and "),
+                held_up.family,
+                held_up.last
+            ),
+            advice,
+        );
+    }
+}
+
 pub(super) fn memory(facts: &Facts, findings: &mut Findings) {
     let memory = &facts.database.memory;
     if !matches!(memory.level, MemoryLevel::Normal) {

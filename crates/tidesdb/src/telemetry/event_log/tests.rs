@@ -82,6 +82,28 @@ fn the_file_keeps_to_its_bound_and_one_old_one_stays() {
     assert!(names(vfs.as_ref()).contains(&"LOG.old".to_owned()));
 }
 
+#[test]
+fn events_below_the_level_are_left_out() {
+    let clock = Arc::new(tidesdb_sim::ManualClock::new(1000));
+    for (level, wanted) in [(LogLevel::Info, 4), (LogLevel::Warn, 1), (LogLevel::Error, 0)] {
+        let vfs: Arc<dyn Vfs> = SimVfs::new(1);
+        let options =
+            DbOptions::default().event_log(true).event_log_level(level).slow_operation_us(500);
+        let components = Components { clock: Arc::clone(&clock) as _, ..components(&vfs) };
+        let db = Db::open_with("/db", options, components).unwrap();
+        let family = db.create_family("orders", FamilyOptions::default()).unwrap();
+        family.put(b"key", b"value").unwrap();
+        clock.advance(std::time::Duration::from_secs(1));
+        let slowly = |_: &[u8]| clock.advance(std::time::Duration::from_millis(1));
+        family.get_with(b"key", slowly).unwrap();
+        db.drop_family("orders").unwrap();
+        let there = names(vfs.as_ref()).contains(&"LOG".to_owned());
+        let reported = if there { text(vfs.as_ref(), "/db/LOG") } else { String::new() };
+        assert_eq!(reported.lines().count(), wanted, "{level:?}: {reported}");
+        assert_eq!(reported.contains("slow get of 'orders'"), level < LogLevel::Error);
+    }
+}
+
 /// Each event and each commit panics; the first panic of each function is in the file, no other is.
 #[test]
 fn a_function_that_panics_again_and_again_costs_one_line() {

@@ -70,6 +70,30 @@ fn every_operation_is_timed_when_one_in_one_is() {
     assert_eq!(text.lines().count(), 1, "{text}");
 }
 
+#[test]
+fn compactions_and_syncs_are_timed_and_forgotten() {
+    let (db, clock, _) = open(DbOptions::default());
+    let family = db.create_family("f", FamilyOptions::default()).unwrap();
+    let times = |operation| db.latencies().of_operation(operation).clone();
+    let (compaction, sync) = (TimedOperation::Compaction, TimedOperation::Sync);
+    for n in 0..2_u8 {
+        family.put(&[n], b"value").unwrap();
+        family.flush().unwrap();
+    }
+    assert_eq!(times(compaction).count(), 0);
+    family.compact().unwrap();
+    assert_eq!((times(compaction).count(), times(TimedOperation::Flush).count()), (1, 2));
+    db.reset_latencies();
+    assert_eq!((times(compaction).count(), times(sync).count()), (0, 0));
+    for n in 0..3_u8 {
+        clock.advance(Duration::from_secs(1));
+        family.put_with(&[n], b"value", WriteOptions::new().sync(true)).unwrap();
+    }
+    assert_eq!((times(sync).count(), times(TimedOperation::Commit).count()), (3, 0));
+    db.reset_latencies();
+    assert_eq!(times(sync).count(), 0);
+}
+
 /// Operations of two kinds that take turns are both met, and of each about one in so many.
 #[test]
 fn one_in_so_many_is_timed() {
