@@ -16,11 +16,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use seeds::{scaled, seed};
 use tidesdb::{
-    Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions,
+    Components, Compression, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, ScanOptions,
     Snapshot, SyncMode,
 };
 use tidesdb_sim::{
-    CrashProfile, ManualClock, ManualScheduler, Mutation, MutationKind, Phase, SimVfs,
+    Corruption, CrashProfile, ManualClock, ManualScheduler, Mutation, MutationKind, Phase, SimVfs,
 };
 use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::inspect::deep_check;
@@ -157,6 +157,74 @@ fn a_compaction_goes_on_where_a_crash_has_ended_it() {
         let most = before * (steps - done) / steps + before / 8;
         assert!(written <= most, "{written} bytes written after {done} of {steps} steps");
     }
+}
+
+/// What is read of a family beside damage: what was put, or an error that names the file. Returns
+/// how many keys are refused.
+fn check_beside_damage(family: &Family, model: &Model, name: &str) -> usize {
+    let judge = |error: Error| {
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains(name), "{error} does not name {name}");
+    };
+    let mut refused = 0;
+    for (key, value) in model {
+        match family.get(key) {
+            Ok(found) => assert_eq!(found.as_ref(), Some(value), "{key:?} beside {name}"),
+            Err(error) => {
+                judge(error);
+                refused += 1;
+            }
+        }
+    }
+    refused
+}
+
+/// A table that is damaged between two steps, and lies in none of those that are done, ends the
+/// compaction, which names it. What was done stays, nothing is hidden or shown again, and it goes
+/// on once the damage is mended.
+#[test]
+fn a_table_damaged_between_two_steps_ends_the_compaction() {
+    let mut refused = 0;
+    for damaged_after in 1..8 {
+        let sim = SimVfs::new(damaged_after);
+        let (db, _scheduler) = open(&sim);
+        let family = db.create_family("family", family_options()).unwrap();
+        let model = equal_runs(&family, 4_000);
+        // Tables of the newest run, whose keys come last: no step but the last ones reads them.
+        let mut names = sim.list(Path::new("/db")).unwrap();
+        names.retain(|entry| entry.name.ends_with(".klog"));
+        names.sort_by(|a, b| a.name.cmp(&b.name));
+        let damaged = &names[names.len() - 1 - damaged_after as usize];
+        let (path, name) = (Path::new("/db").join(&damaged.name), damaged.name.clone());
+        let at = damaged.len / 2;
+        let (damaging, edits) = (path.clone(), AtomicU64::new(0));
+        sim.on_mutation(Some(Arc::new(move |sim, mutation| {
+            // ORDERING: relaxed; one thread.
+            if is_edit(mutation) && edits.fetch_add(1, Ordering::Relaxed) + 1 == damaged_after {
+                assert!(sim.corrupt(&damaging, at, Corruption::Flip(3)).unwrap());
+            }
+        })));
+        let error = family.compact().unwrap_err();
+        sim.on_mutation(None);
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains(&name), "{error} does not name {name}");
+        let steps = family.stats().work.compaction_steps;
+        assert!(steps >= damaged_after, "{steps} steps of {damaged_after}");
+        refused += check_beside_damage(&family, &model, &name);
+        drop((family, db));
+        let (db, _scheduler) = open(&sim);
+        let family = db.family("family").unwrap();
+        check_beside_damage(&family, &model, &name);
+        drop((family, db));
+        assert!(sim.corrupt(&path, at, Corruption::Flip(3)).unwrap());
+        let (db, _scheduler) = open(&sim);
+        let family = db.family("family").unwrap();
+        family.compact().unwrap();
+        assert_eq!(runs(&family), 1);
+        assert!(contents(&family, None) == model);
+        deep_check(&db, sim.as_ref(), Path::new("/db")).unwrap();
+    }
+    assert!(refused > 0, "no key is in a damaged block");
 }
 
 /// A life in which the power goes in the middle of compactions, and what was there is gone on with.

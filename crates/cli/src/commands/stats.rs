@@ -62,6 +62,7 @@ fn work_json(work: &WorkStats) -> Value {
         "compactions": work.compactions,
         "compaction_slices": work.compaction_slices,
         "compaction_failures": work.compaction_failures,
+        "compaction_steps": work.compaction_steps,
         "compaction_tables_written": work.compaction_tables_written,
         "compaction_bytes_written": work.compaction_bytes_written,
         "compaction_bytes_read": work.compaction_bytes_read,

@@ -100,6 +100,12 @@ impl Table {
         self.parts.as_ref().map_or(0, |parts| parts.whole_bytes())
     }
 
+    /// Whether there is a filter of keys that is read part by part.
+    #[must_use]
+    pub fn reads_filter(&self) -> bool {
+        self.parts.as_ref().is_some_and(|parts| parts.have_filter())
+    }
+
     /// As [`Table::may_contain`], of a table that [is read part by part](Table::is_in_parts): what
     /// that can't answer without reading.
     ///
@@ -122,7 +128,7 @@ impl Table {
     #[inline]
     #[must_use]
     pub fn has_filter(&self) -> bool {
-        self.filters.has_keys() || self.parts.as_ref().is_some_and(|parts| parts.have_filter())
+        self.filters.has_keys() || self.reads_filter()
     }
 
     /// What [`Table::may_contain`] will look at first, for a caller that wants it loaded

@@ -59,6 +59,8 @@ pub(crate) struct Run {
     scans: Vec<OpenScan>,
     callbacks: Callbacks,
     keys: u64,
+    /// Steps of compactions in the openings before this one.
+    steps_before: u64,
 }
 
 impl Run {
@@ -81,6 +83,7 @@ impl Run {
             scans: Vec::new(),
             callbacks: Callbacks::default(),
             keys,
+            steps_before: 0,
         };
         run.open();
         for name in &FAMILIES[..2] {
@@ -105,6 +108,11 @@ impl Run {
 
     fn db(&self) -> &Db {
         self.db.as_ref().unwrap()
+    }
+
+    /// Steps of compactions so far.
+    fn compaction_steps(&self) -> u64 {
+        self.steps_before + self.db().stats().work.compaction_steps
     }
 
     fn create(&mut self, name: &str) {
@@ -407,6 +415,7 @@ impl Run {
         self.snapshots.clear();
         let stale = self.stale_batch();
         self.callbacks.watch(None);
+        self.steps_before = self.compaction_steps();
         let db = self.db.take().unwrap();
         if self.random.chance(1, 2) {
             db.close().unwrap();
@@ -445,8 +454,8 @@ impl Run {
         }
     }
 
-    /// The last comparisons.
-    pub(crate) fn finish(mut self) {
+    /// The last comparisons. Returns how many steps compactions took.
+    pub(crate) fn finish(mut self) -> u64 {
         self.compare_all();
         let problems = self.db().verify().unwrap().problems;
         assert!(problems.is_empty(), "{problems:?}");
@@ -458,6 +467,7 @@ impl Run {
         self.compare_all();
         self.callbacks.check();
         self.callbacks.watch(None);
+        self.compaction_steps()
     }
 }
 

@@ -9,12 +9,15 @@
 //! | `seconds` | go on reading, and overwriting what is there, so long after that | 0 |
 //! | `budget` | `max_memory_usage` in MiB, 0 for the default | 0 |
 //! | `tables` | `max_open_files`, unless it is 1 for the default | 1 |
+//! | `writers` | 0: no thread writes, of a database that is loaded | 2 |
 //! | `readers` | threads that read | 2 |
 //! | `loaded` | 1: all records are there already, in the directory of `at` | 0 |
+//! | `trigger` | `l1_file_count_trigger`; with a large one nothing is compacted | that of the family |
 //! | `at` | directory of the database, which is kept | one that is removed |
 //!
 //! To measure a database of 40 million records that is opened with little memory, write them with
-//! `keys=40 readers=0 at=DIR`, and go on with `keys=40 loaded=1 seconds=60 budget=96 at=DIR`.
+//! `keys=40 readers=0 at=DIR`, and go on with `keys=40 loaded=1 seconds=60 budget=96 at=DIR`. The
+//! last columns are what one get reads: blocks that the cache had, and blocks that it had not.
 
 mod records;
 
@@ -123,11 +126,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         gets: AtomicU64::new(0),
         over: AtomicBool::new(false),
     };
+    if let Some(trigger) = argument("trigger") {
+        load.family
+            .set_options(FamilyOptions::default().l1_file_count_trigger(trigger as usize))?;
+    }
     println!(
-        "   s  puts (M)    puts/s    gets/s  runs  tables  open  table MiB   MiB  used  RSS  most"
+        "   s  puts (M)    puts/s    gets/s  runs  tables  open  table MiB   MiB  used  RSS  most  cached   read"
     );
     std::thread::scope(|scope| -> tidesdb::Result<()> {
-        let writers = (0..WRITERS).map(|n| (n, true));
+        let writers = (0..argument("writers").unwrap_or(WRITERS).min(WRITERS)).map(|n| (n, true));
         let readers = (0..argument("readers").unwrap_or(2)).map(|n| (n, false));
         let load = &load;
         let threads: Vec<_> = writers
@@ -137,7 +144,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             })
             .collect();
         let begun = Instant::now();
-        let (mut last, mut puts, mut gets) = (begun, 0, 0);
+        let (mut last, mut puts, mut gets, mut reads) = (begun, 0, 0, (0, 0));
         let mut until = None;
         while !threads.iter().any(std::thread::ScopedJoinHandle::is_finished) {
             std::thread::sleep(Duration::from_secs(2));
@@ -146,8 +153,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let now = (load.puts.load(Ordering::Relaxed), load.gets.load(Ordering::Relaxed));
             let (stats, of_db) = (load.family.stats(), db.stats());
             let rate = |now: u64, before: u64| (now - before) as f64 / seconds;
+            let of_gets = (stats.reads.blocks_cached, stats.reads.blocks_read);
+            let of_one = |blocks, before| rate(blocks, before) / rate(now.1, gets).max(1.0);
             println!(
-                "{:4} {:9.1} {:9.0} {:9.0} {:5} {:7} {:5} {:10} {:5} {:5} {:4} {:5}",
+                "{:4} {:9.1} {:9.0} {:9.0} {:5} {:7} {:5} {:10} {:5} {:5} {:4} {:5} {:7.2} {:6.2}",
                 begun.elapsed().as_secs(),
                 now.0 as f64 / 1e6,
                 rate(now.0, puts),
@@ -160,8 +169,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 of_db.memory.used_bytes >> 20,
                 resident_mib().0,
                 resident_mib().1,
+                of_one(of_gets.0, reads.0),
+                of_one(of_gets.1, reads.1),
             );
-            (puts, gets) = now;
+            (puts, gets, reads) = (now.0, now.1, of_gets);
             if (is_loaded || load.is_written()) && until.is_none() {
                 until =
                     Some(Instant::now() + Duration::from_secs(argument("seconds").unwrap_or(0)));

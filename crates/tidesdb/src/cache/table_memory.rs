@@ -2,8 +2,11 @@
 //!
 //! A table is held as a whole, or, where there is no room for that, in parts: then its index and
 //! filter are read through the block cache, and little stays here. Tables that are not used give
-//! way to those that are; those that are held in parts only when these alone are too many. A caller
-//! that opens a table asks first; nothing polls.
+//! way to those that are; those that are held in parts only when these alone are too many. A get
+//! asks each run for its key, from the newest on, so a byte of a small run's filters is asked more
+//! often than one of a large run's: a table that is held in parts and asked often takes the place
+//! of tables of runs that are at least twice as large. A caller that opens a table asks first;
+//! nothing polls.
 //!
 //! A table is idle when no call used it for a whole period. A period ends when a table that is held
 //! in parts was asked often within it, or when room was sought as many times as there are tables.
@@ -36,13 +39,35 @@ pub(crate) enum HeldAs {
     Parts,
 }
 
+/// What a table that is held as a whole has to say for that; the larger one gives way first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Claim {
+    /// It was used, and its run has so many bytes: the fewer, the more often it is asked for each.
+    OfRun(u64),
+    /// It was not used in the last period.
+    Idle,
+}
+
+impl Claim {
+    /// Whether a table with this claim gives way to one in use. A run has to be much smaller than
+    /// the other: of two that are alike each would take the place of the other in turn.
+    fn gives_way_to(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Idle, _) => true,
+            (Self::OfRun(bytes), Self::OfRun(others)) => bytes / 2 >= others,
+            (Self::OfRun(_), Self::Idle) => false,
+        }
+    }
+}
+
 /// A table that has something in memory.
 pub(crate) trait HeldTable: Debug + Send + Sync {
-    /// Begins a period. How the table is held if it was not used in the last one.
-    fn idle_as(&self) -> Option<HeldAs>;
+    /// Begins a period. How the table is held, and what the last period says for that; none of a
+    /// table that is not open.
+    fn begin_period(&self) -> Option<(HeldAs, Claim)>;
 
-    /// Closes the table if it is held like this and was not used in this period so far.
-    fn close_if_idle(&self, held: HeldAs);
+    /// Closes the table if it is held like this, unless it was idle and is no more.
+    fn give_way(&self, held: HeldAs, claim: Claim);
 
     /// Closes the table.
     fn close(&self);
@@ -68,20 +93,25 @@ struct Tables {
     period: u32,
     /// How often room was sought in this period.
     sought: usize,
-    /// Tables that were not used in the last period, by how they are held.
-    idle: [Vec<Weak<dyn HeldTable>>; 2],
+    /// Tables that were held as a whole when the period began, and those that were held in parts
+    /// and idle: those that give way first are the last ones.
+    held: [Vec<(Claim, Weak<dyn HeldTable>)>; 2],
 }
 
 impl Tables {
     fn begin_period(&mut self) {
         self.period = self.period.wrapping_add(1);
         self.sought = 0;
-        self.idle.iter_mut().for_each(Vec::clear);
+        self.held.iter_mut().for_each(Vec::clear);
         for weak in &self.all {
-            if let Some(held) = weak.upgrade().and_then(|table| table.idle_as()) {
-                self.idle[held as usize].push(Weak::clone(weak));
+            let Some((held, claim)) = weak.upgrade().and_then(|table| table.begin_period()) else {
+                continue;
+            };
+            if held == HeldAs::Whole || claim == Claim::Idle {
+                self.held[held as usize].push((claim, Weak::clone(weak)));
             }
         }
+        self.held[HeldAs::Whole as usize].sort_by_key(|(claim, _)| *claim);
     }
 }
 
@@ -91,9 +121,14 @@ impl TableMemory {
         Self { budget, tables: Mutex::default() }
     }
 
+    /// The share of a budget of so many bytes.
+    pub(crate) const fn share_of(budget: u64) -> u64 {
+        budget / BUDGET_SHARE
+    }
+
     /// Whether so many bytes more are within the share.
     fn has_room(&self, bytes: u64) -> bool {
-        self.budget.table_bytes().saturating_add(bytes) <= self.budget.bytes() / BUDGET_SHARE
+        self.budget.table_bytes().saturating_add(bytes) <= Self::share_of(self.budget.bytes())
     }
 
     /// Closes idle tables until there is room for a table of so many bytes; false when there
@@ -107,16 +142,22 @@ impl TableMemory {
         if tables.sought > tables.all.len() {
             tables.begin_period();
         }
-        let has_room = self.close_idle(&mut tables, HeldAs::Whole, bytes);
+        let has_room = self.close_for(&mut tables, (HeldAs::Whole, Claim::Idle), bytes);
         if !has_room && !self.has_room(0) {
-            self.close_idle(&mut tables, HeldAs::Parts, 0);
+            self.close_for(&mut tables, (HeldAs::Parts, Claim::Idle), 0);
         }
         has_room
     }
 
     /// As [`TableMemory::make_room`], for a table that is held in parts and was asked often since
-    /// it was said so last: then a table that was not asked at all meanwhile gives way.
-    pub(crate) fn make_room_for_asked(&self, bytes: u64, counts: &CountsSince) -> bool {
+    /// it was said so last: then a table gives way that was not asked at all meanwhile, or that is
+    /// of a much larger run.
+    pub(crate) fn make_room_for_asked(
+        &self,
+        bytes: u64,
+        claim: Claim,
+        counts: &CountsSince,
+    ) -> bool {
         if self.has_room(bytes) {
             return true;
         }
@@ -126,14 +167,16 @@ impl TableMemory {
             tables.begin_period();
         }
         counts.0.store(tables.period, Ordering::Relaxed);
-        self.close_idle(&mut tables, HeldAs::Whole, bytes)
+        self.close_for(&mut tables, (HeldAs::Whole, claim), bytes)
     }
 
-    fn close_idle(&self, tables: &mut Tables, held: HeldAs, bytes: u64) -> bool {
+    /// Closes tables that are held like this and give way to `claim`, until there is room.
+    fn close_for(&self, tables: &mut Tables, (held, claim): (HeldAs, Claim), bytes: u64) -> bool {
         while !self.has_room(bytes) {
-            let Some(weak) = tables.idle[held as usize].pop() else { return false };
+            let last = tables.held[held as usize].pop_if(|(its, _)| its.gives_way_to(claim));
+            let Some((its, weak)) = last else { return false };
             if let Some(table) = weak.upgrade() {
-                table.close_if_idle(held);
+                table.give_way(held, its);
             }
         }
         true
@@ -146,7 +189,7 @@ impl TableMemory {
             return;
         }
         let mut tables = lock(&self.tables);
-        self.close_idle(&mut tables, HeldAs::Whole, 0);
+        self.close_for(&mut tables, (HeldAs::Whole, Claim::Idle), 0);
         for table in tables.all.iter().filter_map(Weak::upgrade) {
             if self.has_room(0) {
                 return;
@@ -169,7 +212,7 @@ impl TableMemory {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize};
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
     use tidesdb_lockfree::arena::BlockPool;
 
@@ -178,12 +221,16 @@ mod tests {
     use crate::memory::Holder;
 
     const TABLE_BYTES: u64 = 1 << 16;
+    const RUN_BYTES: u64 = 1 << 30;
+    /// That of a table that is asked and wants a place.
+    const ASKED: Claim = Claim::OfRun(RUN_BYTES);
 
     #[derive(Debug)]
     struct Fake {
         budget: Arc<MemoryBudget>,
         is_open: AtomicBool,
         is_used: AtomicBool,
+        run_bytes: AtomicU64,
         looked_at: AtomicUsize,
     }
 
@@ -198,14 +245,16 @@ mod tests {
     }
 
     impl HeldTable for Fake {
-        fn idle_as(&self) -> Option<HeldAs> {
+        fn begin_period(&self) -> Option<(HeldAs, Claim)> {
             self.looked_at.fetch_add(1, Ordering::Relaxed);
             let is_idle = !self.is_used.swap(false, Ordering::Relaxed);
-            (is_idle && self.is_open()).then_some(HeldAs::Whole)
+            let of_run = Claim::OfRun(self.run_bytes.load(Ordering::Relaxed));
+            self.is_open().then_some((HeldAs::Whole, if is_idle { Claim::Idle } else { of_run }))
         }
 
-        fn close_if_idle(&self, held: HeldAs) {
-            if held == HeldAs::Whole && !self.is_used.load(Ordering::Relaxed) {
+        fn give_way(&self, held: HeldAs, claim: Claim) {
+            let is_used = claim == Claim::Idle && self.is_used.load(Ordering::Relaxed);
+            if held == HeldAs::Whole && !is_used {
                 self.close();
             }
         }
@@ -227,8 +276,9 @@ mod tests {
             assert!(memory.make_room(TABLE_BYTES));
             budget.take(Holder::Tables, TABLE_BYTES);
             let (is_open, is_used) = (AtomicBool::new(true), AtomicBool::new(true));
-            let budget = Arc::clone(&budget);
-            let table = Arc::new(Fake { budget, is_open, is_used, looked_at: Default::default() });
+            let (budget, run_bytes) = (Arc::clone(&budget), AtomicU64::new(RUN_BYTES));
+            let looked_at = Default::default();
+            let table = Arc::new(Fake { budget, is_open, is_used, run_bytes, looked_at });
             let weak: Weak<Fake> = Arc::downgrade(&table);
             memory.opened(weak);
             table
@@ -260,12 +310,41 @@ mod tests {
         let (memory, tables) = full(10);
         let counts = [CountsSince::default(), CountsSince::default()];
         // Both counted in part of the first period only, so one period is over.
-        let found = counts.each_ref().map(|counts| memory.make_room_for_asked(1, counts));
+        let found = counts.each_ref().map(|counts| memory.make_room_for_asked(1, ASKED, counts));
         assert_eq!(found, [false, false]);
         tables.iter().skip(1).for_each(|table| table.read());
-        assert!(memory.make_room_for_asked(TABLE_BYTES, &counts[0]));
+        assert!(memory.make_room_for_asked(TABLE_BYTES, ASKED, &counts[0]));
         assert!(!tables[0].is_open());
         assert!(tables.iter().skip(1).all(|table| table.is_open()));
+    }
+
+    /// Of all tables that are asked those of the smallest runs are asked most for their bytes.
+    #[test]
+    fn a_table_of_a_much_larger_run_gives_way_to_one_that_is_asked() {
+        let (memory, tables) = full(10);
+        let of_run = |n: usize, bytes| tables[n].run_bytes.store(bytes, Ordering::Relaxed);
+        of_run(3, 4 * RUN_BYTES);
+        of_run(5, 8 * RUN_BYTES);
+        of_run(7, RUN_BYTES / 4);
+        let counts = [(); 9].map(|()| CountsSince::default());
+        // A period begins, in which all are used.
+        let asks = |n: usize, claim| {
+            tables.iter().for_each(|table| table.read());
+            memory.make_room_for_asked(1, claim, &counts[n])
+        };
+        let open = || (0..10).filter(|n| tables[*n].is_open()).collect::<Vec<_>>();
+        assert!(asks(0, ASKED));
+        assert_eq!(open(), [0, 1, 2, 3, 4, 6, 7, 8, 9]);
+        memory.budget.take(Holder::Tables, TABLE_BYTES);
+        assert!(asks(1, ASKED));
+        assert_eq!(open(), [0, 1, 2, 4, 6, 7, 8, 9]);
+        memory.budget.take(Holder::Tables, TABLE_BYTES);
+        assert!(!asks(2, ASKED), "the others' runs are not larger");
+        assert!(!memory.make_room(1), "an opening is no ask");
+        assert_eq!(open(), [0, 1, 2, 4, 6, 7, 8, 9]);
+        assert!(asks(3, Claim::OfRun(RUN_BYTES / 2)));
+        assert_eq!(open().len(), 7);
+        assert!(tables[7].is_open());
     }
 
     /// Without tables that are held in parts and asked, openings alone show what is idle.

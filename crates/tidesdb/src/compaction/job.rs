@@ -209,6 +209,7 @@ impl CompactionJob {
             let is_last = !self.plan.into_oldest || until == self.range.until;
             self.family.counters.add(Work::CompactionBytesRead, step.bytes());
             step.run(core, is_last)?;
+            self.family.counters.add(Work::CompactionSteps, 1);
             drop(step);
             core.storage.files.obsolete.try_sweep();
             drop(promised);

@@ -1,14 +1,13 @@
 //! Getting one key.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::Result;
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::filter::key_hash;
-use tidesdb_files::sstable::{Found, Table};
+use tidesdb_files::sstable::Found;
 use tidesdb_lockfree::ordered::ValueVersion;
 use tidesdb_lockfree::prefetch::prefetch;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
@@ -21,7 +20,7 @@ use crate::family::{FamilyState, View};
 use crate::memtable::kind_of;
 use crate::telemetry::counters::{Hot, ReadTally, tick};
 use crate::telemetry::timing::TimedCall;
-use crate::version::{TableFile, Version, decode_pointer, unknown_file};
+use crate::version::{FilterAnswer, Version, decode_pointer, unknown_file};
 
 /// A version in a table, with the block that it lies in.
 pub(super) type FoundInTable = Found<HeldBlock>;
@@ -225,33 +224,37 @@ impl Get<'_> {
             // The lines of some filters are fetched at once: each is a line of memory that nothing
             // keeps in the cache, and there are more filters to ask than any other thing.
             let mut some = [const { None }; FILTERS_AT_ONCE];
+            let mut taken = 0;
             for (place, file) in some.iter_mut().zip(&mut files) {
                 let open = file.if_open();
                 if let Some(word) = open.as_ref().and_then(|table| table.filter_word(hash)) {
                     prefetch(word);
                 }
                 *place = Some((file, open));
+                taken += 1;
             }
             // Files are opened, and errors met, only as far as the key is looked for.
-            for (file, open) in some.into_iter().flatten() {
+            for (at, (file, open)) in some.into_iter().flatten().enumerate() {
                 let open = file.opened(open)?;
                 let Some(table) = open.as_ref() else { continue };
-                let filtered = table.has_filter();
-                if filtered {
+                let is_last = || at + 1 == taken && files.peek().is_none();
+                let answer = file.ask_filter(table, hash, is_last, &blocks)?;
+                if answer != FilterAnswer::Unasked {
                     tick(&tally.filters_asked);
                 }
-                if !table.may_contain(hash)
-                    || (table.is_in_parts() && !ask_part(file, table, hash, &blocks)?)
-                {
+                if answer == FilterAnswer::Excludes {
                     tick(&tally.filters_excluded);
                     continue;
                 }
                 tick(&tally.tables_searched);
                 let found = table.lookup(key, snapshot, &blocks)?;
+                if table.is_in_parts() {
+                    file.found_in_parts(found.is_some());
+                }
                 if found.is_some() {
                     return Ok(found);
                 }
-                if filtered {
+                if answer == FilterAnswer::Passes {
                     tick(&tally.filters_wrong);
                 }
             }
@@ -329,18 +332,6 @@ impl Get<'_> {
         };
         Ok(again.look_in_view(&view, copy)?.transpose()?.is_some())
     }
-}
-
-/// Asks the filter of a table that is held in parts.
-#[cold]
-fn ask_part(
-    file: &Arc<TableFile>,
-    table: &Table,
-    hash: u64,
-    blocks: &TalliedBlocks<'_>,
-) -> Result<bool> {
-    file.asked_in_parts(table);
-    table.may_contain_by_parts(hash, blocks)
 }
 
 #[cfg(test)]

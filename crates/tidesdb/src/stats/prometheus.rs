@@ -129,6 +129,9 @@ const OF_FAMILIES: &[Figure<FamilyStats>] = &[
         Kind::Counter,
         |of| of.work.compaction_failures,
     ),
+    ("compaction_steps_total", "Steps that compactions ended.", Kind::Counter, |of| {
+        of.work.compaction_steps
+    }),
     ("compaction_tables_total", "Tables written by compactions.", Kind::Counter, |of| {
         of.work.compaction_tables_written
     }),

@@ -38,6 +38,8 @@ pub struct WorkStats {
     pub compaction_slices: u64,
     /// Those of them that failed or were given up.
     pub compaction_failures: u64,
+    /// Steps that compactions ended, and that stay done whatever comes of the compaction.
+    pub compaction_steps: u64,
     /// Nanoseconds that compactions took.
     pub compaction_nanos: u64,
 }
@@ -58,6 +60,7 @@ impl WorkStats {
             compaction_tables_written: counted.work(Work::CompactionTables),
             compactions: counted.work(Work::Compactions),
             compaction_slices: counted.work(Work::CompactionSlices),
+            compaction_steps: counted.work(Work::CompactionSteps),
             compaction_failures: counted.work(Work::CompactionFailures),
             compaction_nanos: counted.work(Work::CompactionNanos),
         }

@@ -129,6 +129,7 @@ pub(crate) enum Work {
     CompactionFailures,
     CompactionNanos,
     CompactionSlices,
+    CompactionSteps,
     CompactionTables,
     CompactionBytesWritten,
     CompactionBytesRead,

@@ -47,7 +47,7 @@ pub(crate) use self::range_tombstones::{
 };
 pub(crate) use self::run::Run;
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
-pub(crate) use self::table_file::{FileContext, TableFile};
+pub(crate) use self::table_file::{FileContext, FilterAnswer, TableFile};
 pub(crate) use self::torn_manifest::TornManifest;
 pub(crate) use self::value_log_file::ValueLogFile;
 pub(crate) use self::value_log_life::{Extent, ValueLogLife};

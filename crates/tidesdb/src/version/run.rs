@@ -57,6 +57,7 @@ impl Run {
     pub(super) fn of(level: u32, id: u64, mut tables: Vec<Arc<TableFile>>) -> Self {
         tables.sort_by(|a, b| a.record.smallest_key.cmp(&b.record.smallest_key));
         let totals = Arc::new(RunTotals::of(&tables));
+        tables.iter().for_each(|table| table.set_run_bytes(totals.bytes));
         let index = RunIndex::of(&tables);
         Self { level, id, tables, totals, index }
     }

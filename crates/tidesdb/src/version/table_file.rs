@@ -1,7 +1,9 @@
 //! One table of a family: what the manifest knows of it, and the open file when it is in use.
 
+mod in_parts;
+
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use arc_swap::ArcSwapOption;
@@ -10,10 +12,12 @@ use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::Table;
 
+use self::in_parts::AskedInParts;
+pub(crate) use self::in_parts::FilterAnswer;
 use super::range_deleted::RangeDeleted;
 use super::table_descriptor::TableDescriptor;
 use super::{DirectoryLock, NamedFile, ObsoleteFiles};
-use crate::cache::{BlockCache, CountsSince, HeldAs, HeldTable, OpenFiles, TableMemory};
+use crate::cache::{BlockCache, Claim, HeldAs, HeldTable, OpenFiles, TableMemory};
 use crate::memory::{Holder, MemoryBudget};
 
 /// What files of all families need to be opened and deleted.
@@ -28,10 +32,6 @@ pub(crate) struct FileContext {
     pub table_memory: TableMemory,
 }
 
-/// Gets of a table that is held in parts after which it is tried to hold it as a whole: reading all
-/// of index and filter costs what some hundred reads of parts cost.
-const ASKED_BEFORE_WHOLE: u32 = 8192;
-
 /// An open table that stays open while this is held; nothing when it was not open.
 pub(crate) type OpenTable = arc_swap::Guard<Option<Arc<Table>>>;
 
@@ -45,9 +45,10 @@ pub(crate) struct TableFile {
     open: ArcSwapOption<Table>,
     /// Used in this period of [`TableMemory`].
     recently_used: AtomicBool,
-    /// Gets while it was held in parts, and since when the last of them are counted.
-    asked_in_parts: AtomicU32,
-    counts_since: CountsSince,
+    /// What gets asked of it while it was held in parts.
+    asked_in_parts: AskedInParts,
+    /// Bytes of the run that the table belongs to in the newest version.
+    run_bytes: AtomicU64,
     /// [`TableMemory`] knows the table.
     was_opened: AtomicBool,
     /// Why a compaction could not read the table.
@@ -78,8 +79,8 @@ impl TableFile {
             file,
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
-            asked_in_parts: AtomicU32::new(0),
-            counts_since: CountsSince::default(),
+            asked_in_parts: AskedInParts::default(),
+            run_bytes: AtomicU64::new(u64::MAX),
             was_opened: AtomicBool::new(false),
             damage: OnceLock::new(),
             contents: OnceLock::new(),
@@ -122,19 +123,17 @@ impl TableFile {
         self.open_file()
     }
 
-    /// Notes a get of the open table, which is held in parts: of many, it is held as a whole once
-    /// there is room for that.
-    pub(crate) fn asked_in_parts(self: &Arc<Self>, table: &Table) {
-        // ORDERING: relaxed; a count.
-        let asked = self.asked_in_parts.fetch_add(1, Ordering::Relaxed) + 1;
-        if !asked.is_multiple_of(ASKED_BEFORE_WHOLE) {
-            return;
-        }
-        let (memory, bytes) = (&self.file.context().table_memory, table.bytes_as_a_whole());
-        if memory.make_room_for_asked(bytes, &self.counts_since) {
-            // What keeps it from being read is an error of the reads that need it.
-            let _ = self.open_as(|_| true);
-        }
+    /// Notes how many bytes the run has that the table belongs to.
+    pub(super) fn set_run_bytes(&self, bytes: u64) {
+        // ORDERING: relaxed; a hint.
+        self.run_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// A get asks each run for its key, so the smaller a run is, the more often it is asked for
+    /// each byte of its indexes and filters.
+    fn claim(&self) -> Claim {
+        // ORDERING: relaxed; a hint.
+        Claim::OfRun(self.run_bytes.load(Ordering::Relaxed))
     }
 
     #[cold]
@@ -231,16 +230,17 @@ impl TableFile {
 }
 
 impl HeldTable for TableFile {
-    fn idle_as(&self) -> Option<HeldAs> {
+    fn begin_period(&self) -> Option<(HeldAs, Claim)> {
+        let held = self.open.load().as_deref().map(held_as)?;
         // ORDERING: relaxed; a hint.
         let was_used = self.recently_used.swap(false, Ordering::Relaxed);
-        if was_used { None } else { self.open.load().as_deref().map(held_as) }
+        Some((held, if was_used { self.claim() } else { Claim::Idle }))
     }
 
-    fn close_if_idle(&self, held: HeldAs) {
+    fn give_way(&self, held: HeldAs, claim: Claim) {
         // ORDERING: relaxed; a hint.
-        let is_idle = !self.recently_used.load(Ordering::Relaxed);
-        if is_idle && self.open.load().as_deref().is_some_and(|table| held_as(table) == held) {
+        let is_used = claim == Claim::Idle && self.recently_used.load(Ordering::Relaxed);
+        if !is_used && self.open.load().as_deref().is_some_and(|table| held_as(table) == held) {
             self.close();
         }
     }
