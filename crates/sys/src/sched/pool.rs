@@ -24,13 +24,14 @@ use crate::sync::lock;
 /// By how much more a lane's threads give way to the application's where processors are scarce.
 ///
 /// Readers that run with a writer at full speed get a third more by it; work that falls behind
-/// slows the writers down, not the readers. Writers wait for flushes, so these come before merges.
-/// Ten steps for flushes would leave them a tenth of a processor when a thread is busy, too little
-/// for writers.
+/// slows the writers down, not the readers. Writers wait for flushes, so these come before
+/// compactions. Ten steps for flushes would leave them a tenth of a processor when a thread is busy,
+/// too little for writers; ten for compactions leave a large family with too many runs for so long
+/// that its readers gain nothing by it (`docs/design/0005-slow-compactions.md`).
 const fn nice_steps(lane: Lane) -> i32 {
     match lane {
         Lane::Flush => 5,
-        Lane::Compaction => 10,
+        Lane::Compaction => 7,
         Lane::Sync | Lane::Housekeeping => 0,
     }
 }
