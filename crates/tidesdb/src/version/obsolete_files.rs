@@ -132,10 +132,12 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use tidesdb_sim::{FaultVfs, Op};
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sim::{FaultVfs, ManualScheduler, Op};
 
     use super::*;
-    use crate::db::Components;
+    use crate::db::{Components, Db};
+    use crate::iterator::ScanOptions;
 
     /// A sweep that stands before the deletion of a file until `go_on` gets a word.
     struct Standing {
@@ -198,6 +200,32 @@ mod tests {
         go_on.send(()).unwrap();
         first.join().unwrap();
         assert!(lock(&obsolete.dead).paths.is_empty());
+    }
+
+    /// It was the last to read a table, and walked the cache, under the locks of its shards, in the
+    /// middle of a get.
+    #[test]
+    fn a_reader_that_lets_go_of_a_table_leaves_the_cache_to_the_background() {
+        let components = Components::simulated();
+        let scheduler = Arc::new(ManualScheduler::new(1));
+        let components = Components { scheduler: Arc::clone(&scheduler) as _, ..components };
+        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        let family = db.create_family("family", FamilyOptions::default()).unwrap();
+        (0..1000_u32).for_each(|n| family.put(n.to_be_bytes(), [7; 100]).unwrap());
+        family.flush().unwrap();
+        let mut scan = family.scan(ScanOptions::new()).unwrap();
+        scan.seek_to_first().unwrap();
+        (0..1000_u32).for_each(|n| assert!(family.get(n.to_be_bytes()).unwrap().is_some()));
+        family.delete_range([0], [1]).unwrap();
+        db.compact_and_wait().unwrap();
+        scheduler.run_until_idle();
+        let blocks = &db.core().storage.files.blocks;
+        let before = blocks.entries();
+        assert!(before > 0);
+        drop(scan);
+        assert_eq!(blocks.entries(), before);
+        scheduler.run_until_idle();
+        assert_eq!(blocks.entries(), 0);
     }
 
     /// I-238. A thread of the parent may have held the lock at the fork.

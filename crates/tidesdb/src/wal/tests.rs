@@ -278,3 +278,51 @@ fn a_free_segment_that_can_not_be_used_again_is_removed() {
     let left: Vec<_> = entries.iter().map(|entry| PathBuf::from("/").join(&entry.name)).collect();
     assert_eq!(left, [log.active_path()]);
 }
+
+/// Begins the next segment, whatever room is left in this one.
+fn next_segment(log: &Wal) {
+    let mut files = lock(&log.files);
+    let next = log.begin_segment(&mut files, log.published(), 0).unwrap();
+    log.switch(&mut files, next);
+}
+
+/// The file of a segment that was made for a large record is removed: as one of the usual files it
+/// would take more of the disk than they are bounded by.
+#[test]
+fn the_segment_of_a_large_record_is_not_used_again() {
+    let log = log();
+    for bytes in [100, 200 << 10, 100, 300 << 10, 100] {
+        commit(&log, bytes);
+        next_segment(&log);
+    }
+    let mut files = lock(&log.files);
+    let (usual, large): (Vec<_>, Vec<_>) =
+        files.unsynced().into_iter().partition(|file| file.file_bytes == 64 << 10);
+    let paths = |files: &[Retained]| files.iter().map(|file| file.path.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (usual.len(), large.len()),
+        (5, 2),
+        "a large record leaves the segment before it empty"
+    );
+    let removed = files.retire_before(&log.config, log.published());
+    assert_eq!(removed, paths(&large));
+    assert_eq!(files.free, paths(&usual));
+}
+
+/// Eight of them, and of large ones as many as have 128 MiB.
+#[test]
+fn segments_that_are_kept_to_be_used_again_are_few_and_their_bytes_bounded() {
+    for (segment_bytes, kept) in [(64 << 10, 8), (50 << 20, 2), (1 << 30, 1)] {
+        let mut log = log();
+        log.config.segment_bytes = segment_bytes;
+        next_segment(&log);
+        for _ in 0..12 {
+            commit(&log, 100);
+            next_segment(&log);
+        }
+        let mut files = lock(&log.files);
+        let removed = files.retire_before(&log.config, log.published());
+        assert_eq!(files.free.len(), kept, "segments of {segment_bytes} bytes");
+        assert!(removed.len() >= 12 - kept, "{} of them are removed", removed.len());
+    }
+}

@@ -36,6 +36,9 @@ pub(super) fn apply_batch(
         let mut inserts = view.active.inserts();
         for operation in BatchReader::new(payload) {
             let operation = operation.map_err(undecodable)?;
+            if operation.family != family.id {
+                return Err(unknown_family(operation.family));
+            }
             note(family, &operation);
             inserts.insert(&operation, sequence)?;
         }
@@ -48,10 +51,10 @@ pub(super) fn apply_batch(
     let insert = |operation: std::result::Result<Operation<'_>, Malformed>| {
         let operation = operation.map_err(undecodable)?;
         if targets.get(at).is_none_or(|target| target.0.id != operation.family) {
-            let of_family = batch.families.position(operation.family);
-            at = of_family.ok_or_else(|| unknown_family(operation.family))?;
+            at = batch.families.position(operation.family).unwrap_or(usize::MAX);
         }
-        let Some((family, inserts)) = targets.get_mut(at) else { return Ok(()) };
+        let target = targets.get_mut(at);
+        let (family, inserts) = target.ok_or_else(|| unknown_family(operation.family))?;
         note(family, &operation);
         inserts.insert(&operation, sequence)
     };
@@ -84,4 +87,39 @@ fn unknown_family(id: u32) -> Error {
 #[cold]
 fn undecodable(_: Malformed) -> Error {
     Error::Internal("a write batch does not decode".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+
+    use super::*;
+    use crate::db::{Components, Db};
+
+    /// It went to the memtable of the first family, or to none without a word.
+    #[test]
+    fn an_operation_of_a_family_that_the_batch_does_not_name_is_an_error() {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        let [one, two, three] = ["one", "two", "three"]
+            .map(|name| db.create_family(name, FamilyOptions::default()).unwrap());
+        let mut other = WriteBatch::new();
+        other.put(&three, b"key", b"value").unwrap();
+        for families in [&[&one][..], &[&one, &two]] {
+            for deletes_ranges in [false, true] {
+                let mut batch = WriteBatch::new();
+                families.iter().for_each(|family| batch.put(family, b"known", b"value").unwrap());
+                let known = batch.record.clone();
+                apply_batch(&batch, &known, 1).unwrap();
+                batch.deletes_ranges = deletes_ranges;
+                let refused = apply_batch(&batch, &other.record, 2);
+                assert!(matches!(refused, Err(Error::Internal(_))), "{refused:?}");
+            }
+        }
+        for family in [&one, &two, &three] {
+            // Publishes what the memtables have.
+            family.put(b"last", b"value").unwrap();
+            assert_eq!(family.get(b"key").unwrap(), None);
+        }
+        assert_eq!(two.get(b"known").unwrap(), Some(b"value".to_vec()));
+    }
 }

@@ -207,3 +207,35 @@ impl LogSegment for MappedSegment {
         self.sync(self.capacity())
     }
 }
+
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    /// What it wrote there would be in the parent's log.
+    #[test]
+    fn a_forked_child_that_writes_to_the_mapping_is_ended_by_a_signal() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        let mapping = Mapping::new(&file, 4096).unwrap();
+        mapping.copy_in(0, b"parent");
+        // SAFETY: the child copies some bytes and ends; it allocates nothing and takes no lock.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            mapping.copy_in(0, b"child ");
+            // SAFETY: ends the process; nothing runs after it.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: the status is a live integer.
+        let ended = unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert!(child > 0 && ended == child, "no child");
+        let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+        assert_eq!(signal, Some(libc::SIGSEGV));
+        let mut found = [0; 6];
+        file.read_exact_at(&mut found, 0).unwrap();
+        assert_eq!(&found, b"parent");
+    }
+}

@@ -7,6 +7,7 @@ use tidesdb_base::error::Error;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 
+use super::set_aside;
 use crate::compaction::plan;
 use crate::compaction::state::summarize;
 use crate::db::{Components, Db};
@@ -79,4 +80,37 @@ fn large_values_that_a_merge_takes_out_of_a_value_log_go_to_another() {
     let tables: u64 = version.tables().map(|table| table.record.bytes).sum();
     assert!(tables < 64 << 10 && after.len() == 1, "{tables} bytes of tables, logs {after:?}");
     assert_eq!(family.get(&[1]).unwrap(), Some(value(0)));
+}
+
+/// The first of the inputs was set aside, and the damaged one was compacted again and again.
+#[test]
+fn of_the_inputs_the_one_that_holds_another_number_of_versions_is_set_aside() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let family = db.create_family("counts", FamilyOptions::default()).unwrap();
+    let state = family.state();
+    for run in 0..3_u8 {
+        (0..10).for_each(|n| family.put(&[n], &[run]).unwrap());
+        family.flush().unwrap();
+    }
+    let version = state.current_version();
+    let summary = summarize(&version, &state.options.load(), LivenessRules::default());
+    let plan = plan::compact_newest(&summary, 3).unwrap();
+    let tables: Vec<_> = version.tables().cloned().collect();
+    assert_eq!(tables.len(), 3);
+    for guilty in &tables {
+        let all = KeySpan::default();
+        let job = db.core().prepare_compaction(state, &version, plan, &all, u64::MAX).unwrap();
+        let missing = |number| u64::from(number == guilty.record.number);
+        let read = tables.iter().map(|table| {
+            (table.record.number, table.record.entries - missing(table.record.number))
+        });
+        job.note_read(read.collect());
+        let error = job.check_read(&tables).unwrap_err();
+        let Error::Corruption { file, .. } = &error else { panic!("{error}") };
+        assert_eq!(&**file, guilty.path());
+        set_aside(&version, file, &error);
+        assert!(guilty.is_damaged());
+        let damaged = tables.iter().filter(|table| table.is_damaged()).count();
+        assert_eq!(damaged, 1 + tables.iter().position(|table| table.path() == &**file).unwrap());
+    }
 }
