@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tidesdb::{
-    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Result, RuntimeOptions, Scan,
-    ScanOptions, Transaction, WriteBatch,
+    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, PinnedValue, Result,
+    RuntimeOptions, Scan, ScanOptions, Snapshot, Transaction, WriteBatch,
 };
 
 const DIRECTORY: &str = "TIDESDB_TEST_FORK_DIRECTORY";
@@ -70,24 +70,31 @@ fn small() -> FamilyOptions {
     FamilyOptions::default().write_buffer_size(64 << 10)
 }
 
-/// The number of the first call that a child is not refused, or 0.
-fn first_not_refused(db: &Db, family: &Family) -> i32 {
+/// The number of the first of the calls that a child is not refused, counted from `base`, or 0.
+fn first_not_refused(base: i32, calls: &[Result<()>]) -> i32 {
+    let refused =
+        |call: &Result<()>| call.as_ref().is_err_and(|error| error.kind() == ErrorKind::Forked);
+    calls.iter().position(|call| !refused(call)).map_or(0, |at| at as i32 + base)
+}
+
+/// Calls of the database. What some of them would make lies in `directory`.
+fn of_the_database(db: &Db, family: &Family, directory: &Path) -> Vec<Result<()>> {
     let mut batch = WriteBatch::new();
     batch.put(family, b"child", b"x").unwrap();
     let options = RuntimeOptions::default();
-    let calls: Vec<Result<()>> = vec![
-        family.put(b"child", b"x"),
-        family.put(b"child", &vec![0; 2 << 20]),
-        family.delete(b"k"),
-        family.get(b"k").map(drop),
-        family.scan(ScanOptions::new()).map(drop),
+    vec![
         db.write(&batch),
         db.begin(IsolationLevel::Serializable).map(drop),
+        db.transaction(IsolationLevel::ReadCommitted, |_| Ok(())),
         db.family("f").map(drop),
         db.create_family("g", small()).map(drop),
+        db.ensure_family("g", small()).map(drop),
+        db.rename_family("f", "g"),
+        db.clone_family("f", "g").map(drop),
         db.drop_family("f"),
-        family.flush(),
-        family.compact(),
+        db.register_key_order("own", <[u8]>::cmp),
+        db.checkpoint(directory.join("checkpoint")),
+        db.backup(directory.join("backup")),
         db.flush(),
         db.compact(),
         db.compact_and_wait(),
@@ -96,33 +103,96 @@ fn first_not_refused(db: &Db, family: &Family) -> i32 {
         db.pause_background(),
         db.stop_compactions(),
         db.set_options(options),
+        db.check_files().map(drop),
         db.verify().map(drop),
         db.clone().close(),
-    ];
-    let refused =
-        |call: &Result<()>| call.as_ref().is_err_and(|error| error.kind() == ErrorKind::Forked);
-    calls.iter().position(|call| !refused(call)).map_or(0, |at| at as i32 + 1)
+    ]
 }
 
-/// As [`first_not_refused`], of handles that were in use at the fork.
-fn first_in_use_not_refused(transaction: &mut Transaction, scan: &mut Scan) -> i32 {
-    let calls: Vec<Result<()>> = vec![
-        scan.value().map(drop),
-        scan.next(),
-        scan.prev(),
-        scan.seek(b"k"),
-        scan.seek_for_prev(b"k"),
-        scan.seek_to_first(),
-        scan.seek_to_last(),
-        scan.refresh(),
-        transaction.savepoint("s"),
-        transaction.rollback_to_savepoint("s"),
-        transaction.release_savepoint("s"),
-        transaction.rollback(),
+fn of_a_family(family: &Family, snapshot: &Snapshot) -> Vec<Result<()>> {
+    vec![
+        family.put(b"child", b"x"),
+        family.put(b"child", &vec![0; 2 << 20]),
+        family.delete(b"k"),
+        family.single_delete(b"k"),
+        family.delete_range(b"a", b"z"),
+        family.delete_prefix(b"k"),
+        family.get(b"k").map(drop),
+        family.get_at(snapshot, b"k").map(drop),
+        family.get_pinned(b"k").map(drop),
+        family.multi_get(&[b"k"]).map(drop),
+        family.contains(b"k").map(drop),
+        family.expiry(b"k").map(drop),
+        family.first_key_value().map(drop),
+        family.approximate_count(..).map(drop),
+        family.scan(ScanOptions::new()).map(drop),
+        family.set_options(small()),
+        family.flush(),
+        family.start_flush(),
+        family.compact(),
+        family.compact_range(..),
+        family.compact_and_wait(),
+        family.tree_stats().map(drop),
+    ]
+}
+
+/// Handles that are in use at the fork.
+struct InUse {
+    transaction: Transaction,
+    scan: Scan,
+    snapshot: Snapshot,
+    pinned: PinnedValue,
+}
+
+impl InUse {
+    fn new(db: &Db, family: &Family) -> Self {
+        let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
+        transaction.put(family, b"child", b"x").unwrap();
+        transaction.savepoint("s").unwrap();
+        let mut scan = family.scan(ScanOptions::new()).unwrap();
+        scan.seek_to_first().unwrap();
+        let pinned = family.get_pinned(b"k").unwrap().unwrap();
+        Self { transaction, scan, snapshot: db.snapshot(), pinned }
+    }
+
+    fn calls(&mut self, family: &Family) -> Vec<Result<()>> {
+        let Self { transaction, scan, .. } = self;
+        vec![
+            scan.value().map(drop),
+            scan.next(),
+            scan.prev(),
+            scan.seek(b"k"),
+            scan.seek_for_prev(b"k"),
+            scan.seek_to_first(),
+            scan.seek_to_last(),
+            scan.refresh(),
+            transaction.get(family, b"k").map(drop),
+            transaction.multi_get(family, &[b"k"]).map(drop),
+            transaction.scan(family, ScanOptions::new()).map(drop),
+            transaction.put(family, b"child", b"x"),
+            transaction.delete(family, b"k"),
+            transaction.savepoint("s"),
+            transaction.rollback_to_savepoint("s"),
+            transaction.release_savepoint("s"),
+            transaction.rollback(),
+        ]
+    }
+}
+
+/// Everything that a child of this process tries. Returns 0, or which call had an effect.
+fn try_all(db: &Db, family: &Family, in_use: &mut InUse) -> i32 {
+    let path = std::env::var(DIRECTORY).unwrap();
+    let beside = Path::new(&path).with_extension("copies");
+    let refused = [
+        first_not_refused(1, &of_the_database(db, family, &beside)),
+        first_not_refused(101, &of_a_family(family, &in_use.snapshot)),
+        first_not_refused(151, &in_use.calls(family)),
+        i32::from(in_use.transaction.commit().is_ok_and(|sequence| sequence.is_some())) * 201,
+        i32::from(Db::open(&path, DbOptions::default()).is_ok()) * 202,
+        i32::from(beside.exists()) * 203,
+        i32::from(&*in_use.pinned != b"v") * 204,
     ];
-    let refused =
-        |call: &Result<()>| call.as_ref().is_err_and(|error| error.kind() == ErrorKind::Forked);
-    calls.iter().position(|call| !refused(call)).map_or(0, |at| at as i32 + 61)
+    refused.into_iter().find(|refused| *refused != 0).unwrap_or(0)
 }
 
 #[test]
@@ -136,31 +206,13 @@ fn process_with_children() {
         for n in 0..2000_u32 {
             family.put(format!("{round} {n}").as_bytes(), &[b'v'; 100]).unwrap();
         }
-        let mut transaction = db.begin(IsolationLevel::Serializable).unwrap();
-        transaction.put(&family, b"child", b"x").unwrap();
-        transaction.savepoint("s").unwrap();
-        let mut scan = family.scan(ScanOptions::new()).unwrap();
-        scan.seek_to_first().unwrap();
+        let mut in_use = InUse::new(&db, &family);
         let handles = (db.clone(), family.clone());
         let child = fork(move || {
             let (db, family) = handles;
-            let refused = first_not_refused(&db, &family);
-            if refused != 0 {
-                return refused;
-            }
-            let refused = first_in_use_not_refused(&mut transaction, &mut scan);
-            if refused != 0 {
-                return refused;
-            }
-            if transaction.commit().is_ok_and(|sequence| sequence.is_some()) {
-                return 50;
-            }
-            let opened = Db::open(std::env::var(DIRECTORY).unwrap(), DbOptions::default());
-            if opened.is_ok() {
-                return 51;
-            }
-            drop((scan, transaction, family, db));
-            0
+            let refused = try_all(&db, &family, &mut in_use);
+            drop((in_use, family, db));
+            refused
         });
         // The child runs while the parent goes on.
         for n in 0..2000_u32 {

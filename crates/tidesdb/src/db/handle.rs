@@ -35,7 +35,7 @@ use crate::write::{WriteBatch, WriteOptions};
 /// A handle works in the process that opened the database. In a child made by `fork` calls return
 /// an error of kind `Forked` and change nothing, dropping the handle does nothing, and the child
 /// does not share the lock on the directory. What has no error to return (statistics, names of
-/// families) and a step of a scan must not be called in the child, where a lock may be held by a
+/// families, [`Db::snapshot`]) must not be called in the child, where a lock may be held by a
 /// thread that is not there. Forks are noticed by `pthread_atfork`; a child made by a bare `clone`
 /// must execute another program.
 ///

@@ -209,6 +209,8 @@ impl Transaction {
     ) -> Result<()> {
         self.check_active()?;
         self.check_family(family)?;
+        // Before the registry of snapshots, of which a lock may be held for good in a forked child.
+        self.core().check_readable(family)?;
         match family.keys.stored_keys(keys)? {
             None => self.get_many(family, keys, collect),
             Some(keys) => self.get_many(family, &keys, collect),

@@ -97,7 +97,7 @@ impl Family {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Vec<u8>>>> {
-        self.multi_get_at(&Snapshot::take(self.core()), keys)
+        self.multi_get_at(&self.snapshot()?, keys)
     }
 
     /// As [`Family::multi_get`], in a snapshot.
@@ -137,7 +137,7 @@ impl Family {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<PinnedValue>>> {
-        self.multi_get_pinned_at(&Snapshot::take(self.core()), keys)
+        self.multi_get_pinned_at(&self.snapshot()?, keys)
     }
 
     /// As [`Family::multi_get_pinned`], in a snapshot.
@@ -154,6 +154,13 @@ impl Family {
         let mut pins = Pins { budget: &self.core().memory.budget, family: &self.state, values };
         self.collect_at(snapshot, &keys, &mut pins)?;
         Ok(pins.values)
+    }
+
+    /// What is there now. A lock of the registry of snapshots may be held for good in a forked
+    /// child, so it is not asked there.
+    fn snapshot(&self) -> Result<Snapshot> {
+        self.core().check_readable(&self.state)?;
+        Ok(Snapshot::take(self.core()))
     }
 
     fn collect_at<K: AsRef<[u8]>>(

@@ -41,12 +41,14 @@ impl Db {
     ///
     /// # Errors
     /// `Invalid` for a name that is empty, too long, that of a built-in order, or registered
-    /// already.
+    /// already; `Forked`.
     pub fn register_key_order(
         &self,
         name: &str,
         compare: impl Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static,
     ) -> Result<()> {
+        // The lock may be held for good in a forked child.
+        self.core().health.check_at_home()?;
         lock(&self.core().families.key_orders).register(name, Arc::new(compare))
     }
 
