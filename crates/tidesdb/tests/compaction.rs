@@ -41,6 +41,14 @@ fn bytes(path: &Path, extension: &str) -> u64 {
     files(path, extension).iter().map(|(_, len)| len).sum()
 }
 
+/// The same directory in another opening, which must not need what only the process knew.
+fn reopen(path: &Path, old: (Db, Family)) -> (Db, Family) {
+    drop(old);
+    let (db, family) = open(path, options());
+    db.wait_idle().unwrap();
+    (db, family)
+}
+
 #[test]
 fn an_ordered_load_is_never_rewritten() {
     let directory = tempfile::tempdir().unwrap();
@@ -69,7 +77,7 @@ fn an_ordered_load_is_never_rewritten() {
 #[test]
 fn overwritten_keys_take_little_space_at_any_time() {
     let directory = tempfile::tempdir().unwrap();
-    let (db, family) = open(directory.path(), options());
+    let (mut db, mut family) = open(directory.path(), options());
     let (keys, len) = (10_000, 100);
     for round in 0..10 {
         for n in 0..keys {
@@ -78,8 +86,14 @@ fn overwritten_keys_take_little_space_at_any_time() {
         db.flush().unwrap();
         db.wait_idle().unwrap();
         let live = keys * (12 + len as u64);
-        let used = bytes(directory.path(), "klog");
-        assert!(used * 10 < live * 15, "{used} bytes for {live} in round {round}");
+        for reopened in [false, true] {
+            if reopened {
+                (db, family) = reopen(directory.path(), (db, family));
+            }
+            let used = bytes(directory.path(), "klog");
+            let when = format!("in round {round}, reopened: {reopened}");
+            assert!(used * 10 < live * 15, "{used} bytes for {live} {when}");
+        }
     }
     assert_eq!(family.scan(ScanOptions::new()).unwrap().entries().count(), keys as usize);
 }
@@ -98,8 +112,10 @@ fn garbage_in_value_logs_is_collected() {
     }
     db.wait_idle().unwrap();
     let live = keys * len as u64;
-    let used = bytes(directory.path(), "vlog");
-    assert!(used <= 2 * live + 10_000, "{used} bytes for {live}");
+    let used = || bytes(directory.path(), "vlog");
+    assert!(used() <= 2 * live + 10_000, "{} bytes for {live}", used());
+    let (db, family) = reopen(directory.path(), (db, family));
+    assert!(used() <= 2 * live + 10_000, "{} bytes for {live}, reopened", used());
     for n in 0..keys {
         let round = if n % 10 == 0 { 0 } else { 11 };
         assert_eq!(family.get(&key(n)).unwrap(), Some(value(n, round, len)), "{n}");
@@ -160,7 +176,7 @@ fn an_asked_for_merge_drops_what_a_snapshot_held() {
 #[test]
 fn values_of_a_mebibyte_that_were_deleted_give_their_space_back() {
     let directory = tempfile::tempdir().unwrap();
-    let (db, family) = open(directory.path(), options());
+    let (mut db, mut family) = open(directory.path(), options());
     for flushed in [false, true] {
         family.put(b"small", b"1").unwrap();
         for n in 0..3 {
@@ -177,10 +193,14 @@ fn values_of_a_mebibyte_that_were_deleted_give_their_space_back() {
         db.wait_idle().unwrap();
         assert_eq!(family.get(&key(1)).unwrap(), Some(value(1, 0, 1 << 20)));
         assert!(bytes(directory.path(), "vlog") < 3 << 19, "two of three values are gone");
+        (db, family) = reopen(directory.path(), (db, family));
+        assert!(bytes(directory.path(), "vlog") < 3 << 19, "reopened, two of three are gone");
         family.delete(&key(1)).unwrap();
         db.compact().unwrap();
         db.wait_idle().unwrap();
         assert_eq!(bytes(directory.path(), "vlog"), 0, "all of them are gone");
+        (db, family) = reopen(directory.path(), (db, family));
+        assert_eq!(bytes(directory.path(), "vlog"), 0, "reopened, all of them are gone");
     }
     assert!(db.verify().unwrap().problems.is_empty());
 }
