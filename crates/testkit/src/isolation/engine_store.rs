@@ -2,25 +2,36 @@
 //!
 //! Families of the store are families of the database. Keys are numbers of which neighbours share
 //! prefixes, see [`key_bytes`]. Each read is made by one of the calls that count as such a read,
-//! drawn from a seed.
+//! drawn from a seed. A few values are so long that they go straight to a value log, and
+//! transactions also use `single_delete` (`once`).
 //!
 //! Numbers of plain commits come from the commit hook, which the committing thread calls before the
-//! write returns.
+//! write returns. Some calls of it panic, which changes nothing.
 
+mod once;
 mod scans;
 
 use std::cell::Cell;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidesdb::{Db, ErrorKind, Family, FamilyOptions, IsolationLevel, Transaction, WriteBatch};
 use tidesdb_sim::rng::mix64;
 
+use self::once::{OnceChange, OnceKeys};
 use super::store::{
     CommitAnswer, Entries, Key, KeyRange, Level, ScanRequest, StoreTransaction, TransactionalStore,
+    decode, encode,
 };
 use crate::Verdict;
 use crate::watch::WatchedScheduler;
+
+/// Of so many puts one has a value of more than 1 MiB.
+const LONG_VALUES: u64 = 400;
+
+/// Of so many commits the hook of one panics.
+const PANICS: u64 = 7;
 
 thread_local! {
     static NEWEST_COMMIT: Cell<Option<u64>> = const { Cell::new(None) };
@@ -31,6 +42,7 @@ thread_local! {
 pub struct EngineStore {
     db: Db,
     families: Vec<Family>,
+    once: OnceKeys,
     scheduler: Option<Arc<WatchedScheduler>>,
     /// Draws for each transaction where its ways of reading begin.
     ways: AtomicU64,
@@ -73,11 +85,17 @@ impl EngineStore {
             let family = said(db.open_family(&format!("family {at}"), options.clone()))?;
             family.set_commit_hook(Some(Arc::new(|batch| {
                 NEWEST_COMMIT.set(Some(batch.sequence));
+                if mix64(batch.sequence).is_multiple_of(PANICS) {
+                    // Without the panic hook of the process, which would print it.
+                    resume_unwind(Box::new("a panic of the test"));
+                }
             })));
             Ok(family)
         };
+        let once = families.first().cloned().unwrap_or_default();
+        let once = OnceKeys::of(said(db.open_family("once", once))?);
         let families = families.iter().enumerate().map(open).collect::<Verdict<_>>()?;
-        Ok(Self { db, families, scheduler, ways: AtomicU64::new(seed) })
+        Ok(Self { db, families, once, scheduler, ways: AtomicU64::new(seed) })
     }
 
     /// The database.
@@ -120,10 +138,12 @@ impl TransactionalStore for EngineStore {
         if let Some(scheduler) = &self.scheduler {
             scheduler.begin();
         }
+        let once = self.once.change();
         let inner = said(self.db.begin(engine_level(level)))?;
         // ORDERING: Relaxed, the numbers only have to differ.
         let ways = Cell::new(mix64(self.ways.fetch_add(1, Ordering::Relaxed)));
-        Ok(EngineTransaction { inner, level, families: self.families.clone(), ways })
+        let (families, writes) = (self.families.clone(), Writes::None);
+        Ok(EngineTransaction { inner, level, families, once, writes, ways })
     }
 
     fn write_batch(&self, writes: &[(Key, Option<Vec<u8>>)]) -> Verdict<Option<u64>> {
@@ -168,12 +188,23 @@ impl TransactionalStore for EngineStore {
     }
 }
 
+/// What a transaction has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writes {
+    None,
+    Some,
+    /// A mark was set, and with it what was written may be undone.
+    Marked,
+}
+
 /// A transaction of the engine.
 #[derive(Debug)]
 pub struct EngineTransaction {
     inner: Transaction,
     level: Level,
     families: Vec<Family>,
+    once: OnceChange,
+    writes: Writes,
     /// What the next way of reading is drawn from.
     ways: Cell<u64>,
 }
@@ -186,6 +217,13 @@ impl EngineTransaction {
     /// One of so many ways to do the next thing.
     fn next_way(&self, of: u64) -> u64 {
         mix64(self.ways.replace(self.ways.get().wrapping_add(1))) % of
+    }
+
+    /// A transaction without writes stays one.
+    fn note_write(&mut self) {
+        if self.writes == Writes::None {
+            self.writes = Writes::Some;
+        }
     }
 
     /// Asks whether the key is there, and reads the value in a way that leaves no trace.
@@ -237,16 +275,21 @@ impl StoreTransaction for EngineTransaction {
     }
 
     fn put(&mut self, key: Key, value: &[u8]) -> Verdict {
+        self.note_write();
+        let long = self.next_way(LONG_VALUES) == 0;
+        let long = if long { decode(value).map(|numbers| encode(&numbers, 1 << 20)) } else { None };
         let family = &self.families[usize::from(key.family)];
-        said(self.inner.put(family, &key_bytes(key.number), value))
+        said(self.inner.put(family, &key_bytes(key.number), long.as_deref().unwrap_or(value)))
     }
 
     fn delete(&mut self, key: Key) -> Verdict {
+        self.note_write();
         let family = &self.families[usize::from(key.family)];
         said(self.inner.delete(family, &key_bytes(key.number)))
     }
 
     fn savepoint(&mut self, name: &str) -> Verdict {
+        self.writes = Writes::Marked;
         said(self.inner.savepoint(name))
     }
 
@@ -255,8 +298,16 @@ impl StoreTransaction for EngineTransaction {
     }
 
     fn commit(&mut self) -> Verdict<CommitAnswer> {
+        if self.writes == Writes::Some {
+            self.once.write(&mut self.inner)?;
+        }
         match self.inner.commit() {
-            Ok(number) => Ok(CommitAnswer::Done(number)),
+            Ok(number) => {
+                if self.writes == Writes::Some {
+                    self.once.done();
+                }
+                Ok(CommitAnswer::Done(number))
+            }
             Err(e) if e.kind() == ErrorKind::Conflict => Ok(CommitAnswer::Conflict),
             Err(e) => Err(format!("the engine says: {e}")),
         }
@@ -267,7 +318,8 @@ impl StoreTransaction for EngineTransaction {
     }
 
     fn reset(&mut self, level: Level) -> Verdict {
-        self.level = level;
+        (self.level, self.writes) = (level, Writes::None);
+        self.once = self.once.next();
         said(self.inner.reset(engine_level(level)))
     }
 }
