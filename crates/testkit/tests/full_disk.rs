@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, Result, WriteBatch,
 };
-use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
+use tidesdb_sim::{
+    CrashProfile, LogForm, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs,
+};
 use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 const MIB: usize = 1 << 20;
@@ -111,63 +113,74 @@ fn names(sim: &SimVfs) -> Vec<String> {
 /// CURRENT; both and no log segment.
 #[test]
 fn what_is_there_can_be_read_on_a_full_disk() {
-    for (closed, left) in [false, true].into_iter().flat_map(|closed| {
-        [0, 40, 300, 600, 700, 4096, 20_000].into_iter().map(move |left| (closed, left))
-    }) {
-        let sim = SimVfs::new(1);
-        let (db, family) = open(&sim);
-        (0_u32..100).for_each(|n| family.put(&n.to_be_bytes(), &[1; 100]).unwrap());
-        drop(family);
-        if closed {
-            db.close().unwrap();
-        } else {
-            drop(db);
-        }
-        fill(&sim, left);
-        let before = names(&sim).len();
-        let check = |db: &Db| {
-            let family = db.family("family").unwrap();
-            (0_u32..100).for_each(|n| {
-                assert_eq!(family.get(&n.to_be_bytes()).unwrap(), Some(vec![1; 100]));
-            });
-            assert!(db.verify().unwrap().problems.is_empty());
-            family
-        };
-        let mut there = None;
-        for _ in 0..5 {
-            let db = try_open(&sim).unwrap();
-            let family = check(&db);
-            for _ in 0..3 {
-                match family.put(b"key", &[2; 100]) {
-                    // The log of a process that was killed has gone to a table, if there was room.
-                    Ok(()) => there = Some(vec![2; 100]),
-                    Err(refused) => assert_eq!(refused.kind(), ErrorKind::Full, "{refused}"),
-                }
-                assert_eq!(family.get(b"key").unwrap(), there);
+    for left in [0, 40, 300, 600, 700, 4096, 20_000] {
+        for closed in [false, true] {
+            for form in [LogForm::Mapped, LogForm::Written] {
+                check_reading_on_a_full_disk(left, closed, form);
             }
-            assert!(there.is_none() || left == 20_000, "{left} bytes left");
-            // CURRENT.new may stay, and is written anew by the next open.
-            let few = names(&sim).len() <= before + 2;
-            assert!(few || there.is_some(), "{left} bytes left: {:?}", names(&sim));
         }
+    }
+}
+
+/// Opens a database with a hundred keys on a disk with `left` bytes, again and again.
+fn check_reading_on_a_full_disk(left: usize, closed: bool, form: LogForm) {
+    let sim = SimVfs::new(1);
+    sim.set_log_form(form);
+    let (db, family) = open(&sim);
+    (0_u32..100).for_each(|n| family.put(&n.to_be_bytes(), &[1; 100]).unwrap());
+    drop(family);
+    if closed {
+        db.close().unwrap();
+    } else {
+        drop(db);
+    }
+    fill(&sim, left);
+    let before = names(&sim).len();
+    let mut there = None;
+    for _ in 0..5 {
         let db = try_open(&sim).unwrap();
-        let family = check(&db);
-        sim.set_capacity(None);
-        let worked = (0..4).any(|_| {
-            // A refused one has the log started.
-            let worked = family.put(b"key", &[2; 100]).is_ok();
-            db.wait_idle().unwrap();
-            worked
-        });
-        assert!(worked, "takes no writes although there is space");
-        for open in 0..2 {
-            let db = if open == 0 {
-                db.clone()
-            } else {
-                try_open(&sim.crash_image(CrashProfile::Everything, 1)).unwrap()
-            };
-            assert_eq!(check(&db).get(b"key").unwrap(), Some(vec![2; 100]));
+        let family = check_hundred(&db);
+        for _ in 0..3 {
+            match family.put(b"key", &[2; 100]) {
+                // The log of a process that was killed has gone to a table, if there was room.
+                Ok(()) => there = Some(vec![2; 100]),
+                Err(refused) => assert_eq!(refused.kind(), ErrorKind::Full, "{refused}"),
+            }
+            assert_eq!(family.get(b"key").unwrap(), there);
         }
+        assert!(there.is_none() || left == 20_000, "{form:?}, {left} bytes left");
+        // CURRENT.new may stay, and is written anew by the next open.
+        let few = names(&sim).len() <= before + 2;
+        assert!(few || there.is_some(), "{form:?}, {left} bytes left: {:?}", names(&sim));
+    }
+    takes_writes_again(&sim);
+}
+
+/// A database with the keys of [`check_reading_on_a_full_disk`]; its family.
+fn check_hundred(db: &Db) -> Family {
+    let family = db.family("family").unwrap();
+    (0_u32..100).for_each(|n| {
+        assert_eq!(family.get(&n.to_be_bytes()).unwrap(), Some(vec![1; 100]));
+    });
+    assert!(db.verify().unwrap().problems.is_empty());
+    family
+}
+
+/// What was opened on the full disk goes on without another opening when there is space.
+fn takes_writes_again(sim: &Arc<SimVfs>) {
+    let db = try_open(sim).unwrap();
+    let family = check_hundred(&db);
+    sim.set_capacity(None);
+    let worked = (0..4).any(|_| {
+        // A refused one has the log started.
+        let worked = family.put(b"key", &[2; 100]).is_ok();
+        db.wait_idle().unwrap();
+        worked
+    });
+    assert!(worked, "takes no writes although there is space");
+    let killed = try_open(&sim.crash_image(CrashProfile::Everything, 1)).unwrap();
+    for db in [&db, &killed] {
+        assert_eq!(check_hundred(db).get(b"key").unwrap(), Some(vec![2; 100]));
     }
 }
 

@@ -10,24 +10,24 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidesdb::testing::refuse_memtable_blocks;
 use tidesdb::{
-    Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, IsolationLevel, Result,
-    ScanOptions, SyncMode, WriteBatch, WriteOptions,
+    Components, Compression, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions,
+    IsolationLevel, Result, ScanOptions, SyncMode, WriteBatch, WriteOptions,
 };
-use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{
-    CrashProfile, FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler, MutationKind, Op,
-    OpSet, SimVfs,
+    CrashProfile, FaultError, FaultKind, FaultVfs, LogForm, ManualClock, ManualScheduler,
+    MutationKind, Op, OpSet, SimVfs,
 };
 use tidesdb_sys::vfs::Vfs;
-use tidesdb_testkit::seeds;
 
 #[path = "log_failures/doubtful.rs"]
 mod doubtful;
+#[path = "log_failures/memory.rs"]
+mod memory;
 #[path = "log_failures/power_cuts.rs"]
 mod power_cuts;
 
+use memory::Small;
 use power_cuts::check_power_cuts;
 
 /// Threads that commit at once.
@@ -152,23 +152,97 @@ fn check(db: &Db, outcomes: &[Outcome], when: &str) {
     assert_eq!(scanned, visible, "{when}: a scan sees other keys than it should");
 }
 
-/// Commits from several threads to a database of which some calls fail, and looks at it before
+/// What goes wrong while threads commit.
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    /// This one of the calls that are counted fails, and others as the kind says.
+    Calls { counted: OpSet, call: u64, kind: FaultKind, error: FaultError },
+    /// The disk takes so many bytes more than there were at first.
+    Full { left: u64 },
+}
+
+/// A disk that gets into trouble under the threads of a database.
+struct Troubled {
+    sim: Arc<SimVfs>,
+    vfs: Arc<FaultVfs>,
+    form: LogForm,
+    trouble: Trouble,
+}
+
+impl Troubled {
+    fn new(form: LogForm, trouble: Trouble) -> Self {
+        let seed = match trouble {
+            Trouble::Calls { call, .. } => call,
+            Trouble::Full { left } => left,
+        };
+        let sim = SimVfs::new(seed);
+        sim.set_log_form(form);
+        Self { vfs: FaultVfs::new(Arc::clone(&sim) as _), sim, form, trouble }
+    }
+
+    /// A disk that is to be full needs values that take space.
+    fn family_options(&self) -> FamilyOptions {
+        match self.trouble {
+            Trouble::Calls { .. } => family_options(),
+            Trouble::Full { .. } => family_options().compression(Compression::None),
+        }
+    }
+
+    fn begin(&self) {
+        match self.trouble {
+            Trouble::Calls { counted, call, kind, error } => {
+                self.vfs.count_only(counted);
+                self.vfs.reset();
+                self.vfs.fail_call(call, kind, error);
+            }
+            Trouble::Full { left } => self.sim.set_capacity(Some(used(&self.sim) + left)),
+        }
+    }
+
+    /// The disk after the death of the process: the cause is still there.
+    fn killed(&self) -> Arc<FaultVfs> {
+        let sim = self.sim.crash_image(CrashProfile::Everything, 1);
+        sim.set_log_form(self.form);
+        let image = FaultVfs::new(Arc::clone(&sim) as _);
+        match self.trouble {
+            // What rewrites blocks needs space as well where blocks are never overwritten.
+            Trouble::Calls { counted, kind: kind @ FaultKind::Forever, error, .. }
+                if error == FaultError::NO_SPACE =>
+            {
+                image.count_only(counted.with(Op::Sync).with(Op::SegmentSync));
+                image.fail_call(0, kind, error);
+            }
+            Trouble::Calls { .. } => {}
+            Trouble::Full { .. } => sim.set_capacity(Some(used(&sim))),
+        }
+        image
+    }
+
+    fn end(&self) {
+        self.vfs.clear_faults();
+        self.sim.set_capacity(None);
+    }
+}
+
+/// Bytes that the files of a disk take.
+fn used(sim: &SimVfs) -> u64 {
+    const ROOMY: u64 = 1 << 40;
+    sim.set_capacity(Some(ROOMY));
+    let free = sim.free_bytes(Path::new("/db")).unwrap();
+    sim.set_capacity(None);
+    ROOMY - free
+}
+
+/// Commits from several threads to a database whose disk is in trouble, and looks at it before
 /// and after the cause is gone, after a kill and after a reopening. Returns how many calls were
 /// refused.
-fn fail(
-    sync_mode: SyncMode,
-    counted: OpSet,
-    kind: FaultKind,
-    error: FaultError,
-    call: u64,
-) -> usize {
-    let sim = SimVfs::new(call);
-    let vfs = FaultVfs::new(Arc::clone(&sim) as _);
-    let db = open_on(Arc::clone(&vfs) as _, sync_mode).unwrap();
-    let _ = ["one", "two"].map(|name| db.create_family(name, family_options()).unwrap());
-    vfs.count_only(counted);
-    vfs.reset();
-    vfs.fail_call(call, kind, error);
+fn fail(sync_mode: SyncMode, form: LogForm, trouble: Trouble) -> usize {
+    let disk = Troubled::new(form, trouble);
+    let (sim, vfs) = (&disk.sim, &disk.vfs);
+    let db = open_on(Arc::clone(vfs) as _, sync_mode).unwrap();
+    let options = disk.family_options();
+    let _ = ["one", "two"].map(|name| db.create_family(name, options.clone()).unwrap());
+    disk.begin();
     let start = Barrier::new(THREADS as usize);
     let outcomes: Vec<Outcome> = thread::scope(|scope| {
         let threads = (0..THREADS).map(|n| (n, &db, &start));
@@ -178,24 +252,24 @@ fn fail(
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let refusals: usize = outcomes.iter().map(|outcome| outcome.refused.len()).sum();
-    assert!(vfs.fired() > 0, "call {call} did not fail");
+    let is_full = matches!(trouble, Trouble::Full { .. });
+    assert!(is_full || vfs.fired() > 0, "{form:?}, {trouble:?}: no call failed");
     for (n, _, error) in outcomes.iter().flat_map(|outcome| &outcome.refused) {
         let kinds = [ErrorKind::Full, ErrorKind::Io, ErrorKind::LogFailed, ErrorKind::NotDurable];
         assert!(kinds.contains(&error.kind()), "key {n}: {error}");
     }
-    check(&db, &outcomes, "amid the trouble");
-    // Killed: what was written but not synced is there, and the cause still is.
-    let image = FaultVfs::new(sim.crash_image(CrashProfile::Everything, call) as _);
-    if kind == FaultKind::Forever && error == FaultError::NO_SPACE {
-        // What rewrites blocks needs space as well where blocks are never overwritten.
-        image.count_only(counted.with(Op::Sync).with(Op::SegmentSync));
-        image.fail_call(0, kind, error);
-    }
-    let after = open_on(image as _, sync_mode).unwrap();
-    check(&after, &outcomes, "after a kill");
+    let check = |db: &Db, when: &str| check(db, &outcomes, &format!("{form:?}: {when}"));
+    let cut = |in_doubt: bool, when: &str| {
+        let when = format!("{form:?}: power cut {when}");
+        check_power_cuts(sim, sync_mode, &outcomes, in_doubt, &when);
+    };
+    check(&db, "amid the trouble");
+    // What was written but not synced is there.
+    let after = open_on(disk.killed(), sync_mode).unwrap();
+    check(&after, "after a kill");
     drop(after);
-    check_power_cuts(&sim, sync_mode, &outcomes, true, "power cut amid the trouble");
-    vfs.clear_faults();
+    cut(true, "amid the trouble");
+    disk.end();
     let works = || families(&db).iter().all(|family| family.put(b"after", b"value").is_ok());
     let healed = (0..20_000).any(|_| {
         works() || {
@@ -205,26 +279,51 @@ fn fail(
     });
     assert!(healed, "takes no writes although the cause is gone");
     families(&db).iter().for_each(|family| family.delete(b"after").unwrap());
-    check(&db, &outcomes, "after the trouble");
-    check_power_cuts(&sim, sync_mode, &outcomes, false, "power cut after the trouble");
+    check(&db, "after the trouble");
+    cut(false, "after the trouble");
     families(&db).iter().for_each(|family| family.flush().unwrap());
-    check(&db, &outcomes, "after a flush");
+    check(&db, "after a flush");
     drop(db);
-    let db = open_on(sim as _, sync_mode).unwrap();
-    check(&db, &outcomes, "reopened");
+    let db = open_on(Arc::clone(sim) as _, sync_mode).unwrap();
+    check(&db, "reopened");
     assert!(db.verify().unwrap().problems.is_empty());
     refusals
 }
 
+/// Both ways in which the log is written.
+const FORMS: [LogForm; 2] = [LogForm::Mapped, LogForm::Written];
+
 /// Writes of the log are among what a full disk refuses: its blocks are never overwritten in place.
 const SPACE_OF_ALL_WRITES: OpSet = OpSet::SPACE.with(Op::SegmentWrite);
+
+fn no_space(counted: OpSet, call: u64) -> Trouble {
+    Trouble::Calls { counted, call, kind: FaultKind::Forever, error: FaultError::NO_SPACE }
+}
+
+fn io_error(counted: OpSet, call: u64, kind: FaultKind) -> Trouble {
+    Trouble::Calls { counted, call, kind, error: FaultError::IO }
+}
 
 #[test]
 fn a_disk_that_is_full_for_the_log_shows_no_refused_commit() {
     for (call, mode) in [(300, SyncMode::None), (377, SyncMode::Full), (1001, SyncMode::None)] {
-        let all = SPACE_OF_ALL_WRITES;
-        let refusals = fail(mode, all, FaultKind::Forever, FaultError::NO_SPACE, call);
-        assert!(refusals > ENOUGH_REFUSALS, "only {refusals} calls were refused");
+        for form in FORMS {
+            let refusals = fail(mode, form, no_space(SPACE_OF_ALL_WRITES, call));
+            assert!(refusals > ENOUGH_REFUSALS, "only {refusals} calls were refused");
+        }
+    }
+}
+
+/// The disk itself says what fits: of a record whose write finds no space a part is written, and
+/// others were on their way behind it.
+#[test]
+fn a_disk_that_threads_fill_shows_no_refused_commit() {
+    let cases = [(600, SyncMode::None), (1500, SyncMode::Full), (3000, SyncMode::None)];
+    for (left, mode) in cases.map(|(kib, mode)| (kib << 10, mode)) {
+        for form in FORMS {
+            let refusals = fail(mode, form, Trouble::Full { left });
+            assert!(refusals > ENOUGH_REFUSALS, "only {refusals} calls were refused");
+        }
     }
 }
 
@@ -234,7 +333,8 @@ fn writes_of_the_log_that_fail_in_two_threads_at_once_show_no_refused_commit() {
     let mut refusals = 0;
     for call in (100..2000).step_by(149) {
         let mode = if call % 2 == 0 { SyncMode::None } else { SyncMode::Full };
-        refusals += fail(mode, writes, FaultKind::Times(1 + call % 3), FaultError::IO, call);
+        let trouble = io_error(writes, call, FaultKind::Times(1 + call % 3));
+        refusals += fail(mode, FORMS[(call / 2 % 2) as usize], trouble);
     }
     assert!(refusals > 10, "only {refusals} calls were refused");
 }
@@ -244,7 +344,7 @@ fn writes_of_the_log_that_fail_in_two_threads_at_once_show_no_refused_commit() {
 fn writes_of_the_log_that_fail_from_then_on_show_no_refused_commit() {
     let writes = OpSet::of(&[Op::SegmentWrite]);
     for (call, mode) in [(100, SyncMode::None), (437, SyncMode::Full), (1203, SyncMode::None)] {
-        let refusals = fail(mode, writes, FaultKind::Forever, FaultError::IO, call);
+        let refusals = fail(mode, LogForm::Written, io_error(writes, call, FaultKind::Forever));
         assert!(refusals >= ENOUGH_REFUSALS, "only {refusals} calls were refused");
     }
 }
@@ -252,10 +352,11 @@ fn writes_of_the_log_that_fail_from_then_on_show_no_refused_commit() {
 /// Writes to a mapped log go on as if nothing had happened; all else is refused.
 #[test]
 fn a_volume_that_turns_read_only_under_a_mapped_log_shows_no_refused_commit() {
-    let changes = OpSet::CHANGES.without(Op::SegmentWrite);
-    let read_only = FaultError::Kind(std::io::ErrorKind::ReadOnlyFilesystem);
+    let counted = OpSet::CHANGES.without(Op::SegmentWrite);
+    let error = FaultError::Kind(std::io::ErrorKind::ReadOnlyFilesystem);
     for (call, mode) in [(10, SyncMode::Full), (31, SyncMode::None), (45, SyncMode::Full)] {
-        let refusals = fail(mode, changes, FaultKind::Forever, read_only, call);
+        let trouble = Trouble::Calls { counted, call, kind: FaultKind::Forever, error };
+        let refusals = fail(mode, LogForm::Mapped, trouble);
         assert!(refusals > 0, "call {call}: nothing was refused");
     }
 }
@@ -263,127 +364,13 @@ fn a_volume_that_turns_read_only_under_a_mapped_log_shows_no_refused_commit() {
 #[test]
 fn syncs_that_fail_in_two_threads_at_once_lose_nothing_acknowledged() {
     for call in (10..200).step_by(31) {
-        fail(SyncMode::Full, OpSet::SYNCS, FaultKind::Times(2), FaultError::IO, call);
-        let refusals = fail(SyncMode::Full, OpSet::SYNCS, FaultKind::Forever, FaultError::IO, call);
-        assert!(refusals > 0, "call {call}: nothing was refused");
-    }
-}
-
-/// A database that is stepped by hand, what it should hold, and what a kill may leave of it.
-struct Small {
-    sim: Arc<SimVfs>,
-    scheduler: Arc<ManualScheduler>,
-    db: Db,
-    model: BTreeMap<(usize, u8), u8>,
-}
-
-impl Small {
-    fn open(sim: Arc<SimVfs>) -> Self {
-        let scheduler = Arc::new(ManualScheduler::new(1));
-        let components = Components {
-            vfs: Arc::clone(&sim) as _,
-            scheduler: Arc::clone(&scheduler) as _,
-            clock: Arc::new(ManualClock::new(1_000_000)),
-        };
-        let db = Db::open_with("/db", options(SyncMode::None), components).unwrap();
-        let small = family_options().write_buffer_size(16 << 10);
-        let _ = ["one", "two"].map(|name| db.open_family(name, small.clone()).unwrap());
-        Self { sim, scheduler, db, model: BTreeMap::new() }
-    }
-
-    /// A random commit; says whether it was refused, which must leave nothing.
-    fn step(&mut self, random: &mut SplitMix64) -> bool {
-        let families = families(&self.db);
-        let mut model = self.model.clone();
-        let mut batch = WriteBatch::new();
-        for _ in 0..1 + random.next_u64() % 6 {
-            let (at, key) = ((random.next_u64() % 2) as usize, (random.next_u64() % 40) as u8);
-            let (family, value) = (&families[at], random.next_u64() as u8);
-            match random.next_u64() % 8 {
-                0 => {
-                    batch.delete(family, &[key]).unwrap();
-                    model.remove(&(at, key));
-                }
-                1 => {
-                    batch.delete_range(family, &[key], &[key + 5]).unwrap();
-                    model.retain(|(of, k), _| *of != at || !(key..key + 5).contains(k));
-                }
-                _ => {
-                    let length = if value < 20 { 9000 } else { 600 };
-                    batch.put(family, &[key], &vec![value; length]).unwrap();
-                    model.insert((at, key), value);
-                }
-            }
-        }
-        let refused = match self.db.write(&batch) {
-            Ok(()) => {
-                self.model = model;
-                false
-            }
-            Err(e) => {
-                assert_eq!(e.kind(), ErrorKind::Full, "{e}");
-                assert!(matches!(e, Error::OutOfMemory(_)), "{e}");
-                true
-            }
-        };
-        if random.next_u64().is_multiple_of(4) {
-            self.scheduler.step();
-        }
-        refused
-    }
-
-    fn check(db: &Db, model: &BTreeMap<(usize, u8), u8>, when: &str) {
-        for (at, family) in families(db).iter().enumerate() {
-            let found = content(family);
-            let found: Vec<_> = found.iter().map(|(key, value)| (key[0], value[0])).collect();
-            let wanted = model.iter().filter(|((of, _), _)| *of == at);
-            let wanted: Vec<_> = wanted.map(|((_, key), value)| (*key, *value)).collect();
-            assert_eq!(found, wanted, "{when}: {}", family.name());
-            for key in 0..50 {
-                let found = family.get(&[key]).unwrap().map(|value| value[0]);
-                assert_eq!(found, model.get(&(at, key)).copied(), "{when}: key {key}");
-            }
+        for form in FORMS {
+            fail(SyncMode::Full, form, io_error(OpSet::SYNCS, call, FaultKind::Times(2)));
+            let trouble = io_error(OpSet::SYNCS, call, FaultKind::Forever);
+            let refusals = fail(SyncMode::Full, form, trouble);
+            assert!(refusals > 0, "call {call}: nothing was refused");
         }
     }
-}
-
-/// Memory that is refused at any block, once or for a while: the commit that needed it was in the
-/// log already, and in part in a memtable.
-#[test]
-fn memory_that_is_refused_leaves_nothing_of_the_commit() {
-    let verdict = seeds::run_all("memory_that_is_refused", |seed| {
-        let mut refusals = 0;
-        for given in 0..24 {
-            let mut random = SplitMix64::new(seed ^ given);
-            let mut small = Small::open(SimVfs::new(seed));
-            refuse_memtable_blocks(&small.db, given, 1 + given % 3 * 4);
-            for _ in 0..70 {
-                if small.step(&mut random) {
-                    refusals += 1;
-                    Small::check(&small.db, &small.model, "refused");
-                    let profile = [CrashProfile::Everything, CrashProfile::Random][refusals % 2];
-                    if profile == CrashProfile::Everything {
-                        let image = small.sim.crash_image(profile, seed);
-                        Small::check(&Small::open(image).db, &small.model, "killed");
-                    }
-                    // Nothing has to be reopened: what is in memory goes to tables.
-                    small.scheduler.run_until_idle();
-                }
-            }
-            refuse_memtable_blocks(&small.db, 0, 0);
-            small.scheduler.run_until_idle();
-            let mut taken = (0..5).filter(|_| !small.step(&mut random));
-            assert!(taken.next().is_some(), "takes no writes although there is memory");
-            Small::check(&small.db, &small.model, "afterwards");
-            let (sim, model) = (Arc::clone(&small.sim), small.model.clone());
-            drop(small);
-            Small::check(&Small::open(sim).db, &model, "reopened");
-        }
-        assert!(refusals > 20, "only {refusals} commits were refused");
-        Ok(true)
-    });
-    let finding = verdict.err().unwrap_or_default();
-    assert!(finding.is_empty(), "{finding}");
 }
 
 /// A barrier: what was acknowledged without a sync survives a power cut once it returns.

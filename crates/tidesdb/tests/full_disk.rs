@@ -1,37 +1,19 @@
-//! A real file system that the database has filled is freed by deleting. The test mounts one in
-//! memory, which only a privileged user may; elsewhere it says so and does nothing.
+//! Real file systems that a database has filled are freed by deleting. The tests mount them, in
+//! memory or in a file, which only a privileged user may; elsewhere they say so and do nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use tidesdb::{Db, DbOptions, ErrorKind, Family, FamilyOptions, ScanOptions};
 
-use tidesdb::{Db, DbOptions, ErrorKind, Family, FamilyOptions};
+#[path = "full_disk/mounted.rs"]
+mod mounted;
+#[path = "full_disk/shared_blocks.rs"]
+mod shared_blocks;
+#[path = "full_disk/threads.rs"]
+mod threads;
 
-/// A mounted file system of 200 MB, which goes when the value is dropped.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    fn at(path: &Path) -> Option<Self> {
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=200m", "tmpfs"]).arg(path);
-        let done = mount.status().is_ok_and(|status| status.success());
-        done.then(|| Self(path.to_path_buf()))
-    }
-
-    fn free_mib(&self) -> u64 {
-        let output = Command::new("df").args(["-k", "--output=avail"]).arg(&self.0).output();
-        let text = String::from_utf8(output.unwrap().stdout).unwrap();
-        text.lines().last().unwrap().trim().parse::<u64>().unwrap() >> 10
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
+use mounted::Mounted;
 
 fn key(n: u32) -> Vec<u8> {
     let half = if n.is_multiple_of(2) { 'a' } else { 'b' };
@@ -62,12 +44,8 @@ fn fill(family: &Family, first: u32) -> u32 {
 }
 
 fn free_by_deleting(min_disk_space: Option<u64>, by_range: bool) {
-    let directory = tempfile::tempdir().unwrap();
-    let Some(mounted) = Mounted::at(directory.path()) else {
-        println!("skipped: mounting is not allowed");
-        return;
-    };
-    let db = Db::open(directory.path().join("db"), DbOptions::default()).unwrap();
+    let Some(mounted) = Mounted::new("tmpfs", 200) else { return };
+    let db = Db::open(mounted.path().join("db"), DbOptions::default()).unwrap();
     let mut options = FamilyOptions::default();
     options.min_disk_space = min_disk_space;
     let family = db.open_family("family", options).unwrap();
