@@ -178,6 +178,11 @@ impl TableWriter {
         {
             let len = self.finish_block()?;
             shortest_separator(&self.last_key, key, &mut self.separator);
+            debug_assert!(
+                self.last_key <= self.separator
+                    && (self.separator.as_slice() < key || self.last_key == key),
+                "a separator does not separate"
+            );
             self.buffers.index.push(&self.separator, len)?;
         }
         self.account(key, &meta, value)?;

@@ -43,6 +43,7 @@ impl RunningClaims {
         runs: Vec<RunPlace>,
         whole: bool,
     ) -> RunClaim {
+        debug_assert!(!runs.iter().any(|&run| self.holds(run)), "a run is compacted twice");
         self.last += 1;
         let young = runs.iter().filter(|&&(level, _)| level == 1).count();
         let taken_along = if whole && young < runs.len() { young as u64 } else { 0 };

@@ -192,6 +192,10 @@ impl Core {
             let family = flushed.family.id;
             let boundary = flushed.memtable.sealed_through();
             for table in &flushed.written.tables {
+                debug_assert!(
+                    table.highest_sequence <= boundary,
+                    "more than was frozen is flushed"
+                );
                 changes.push(Change::AddTable { family, table: Arc::clone(table) });
             }
             for &file in &flushed.written.value_logs {
@@ -265,6 +269,8 @@ impl Core {
         family.writes.flow.flushed_bytes.store(0, Ordering::Relaxed);
         family.reads.activity.note_flush();
         family.change_view(|view| {
+            let oldest = view.frozen.last();
+            debug_assert!(oldest.is_none_or(|m| Arc::ptr_eq(m, &memtable)), "an older one is left");
             let change = TableChange { added: tables, ..TableChange::default() };
             let mut version = view.version.with_tables(change);
             version.value_logs.extend(value_logs);

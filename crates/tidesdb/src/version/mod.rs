@@ -185,7 +185,15 @@ impl Version {
         next.runs.sort_by_key(|run| (std::cmp::Reverse(run.id), run.level));
         next.range_tombstones = range_tombstones;
         next.space = next.space_for(&[]);
+        debug_assert!(grown.iter().all(|&place| next.is_disjoint(place)), "tables overlap");
+        debug_assert!(next.is_newest_first(), "a run is out of its place");
         next
+    }
+
+    /// Whether its runs lie from new to old, each once.
+    fn is_newest_first(&self) -> bool {
+        let place = |run: &Run| (std::cmp::Reverse(run.id), run.level);
+        self.runs.is_sorted_by(|newer, older| place(newer) < place(older))
     }
 
     /// A version of these tables, each in the run that its record names, without range tombstones.
