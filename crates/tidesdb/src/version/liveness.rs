@@ -17,6 +17,7 @@
 //! A table that reaches over the border of a stripe counts as needed, but for what range tombstones
 //! hide. So what counts as garbage is dropped by the compaction that it starts, and counts no more
 //! (I-95).
+#![expect(clippy::cast_possible_truncation, reason = "estimates: what is too large is cut")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,6 +3,7 @@
 //! A [`Version`] lists sorted runs from newest to oldest and the value-log files that they point
 //! into. A flush or a compaction builds another version and swaps it in; readers of the old one
 //! keep its files alive until they let go.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod catalog;
 mod covered_tables;
