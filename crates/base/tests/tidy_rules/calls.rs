@@ -22,13 +22,13 @@ const RECEIVERS: &[&str] = &["core.", "core().", "Core::"];
 const COMMON: &[&str] = &["flush", "close", "checkpoint", "shutdown", "submit", "fill"];
 
 /// The top module of a file, by its path relative to the engine's `src`.
-fn module(path: &str) -> &str {
+pub(super) fn module(path: &str) -> &str {
     let file = path.strip_suffix(".rs").unwrap_or(path);
     file.split('/').next().unwrap_or(file)
 }
 
 /// The type of an inherent `impl` that a line opens: `impl Core {`, `impl<R> Parts<R> {`.
-fn implemented(line: &str) -> Option<&str> {
+pub(super) fn implemented(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("impl")?.strip_suffix('{')?;
     if rest.contains(" for ") {
         return None;
@@ -53,7 +53,7 @@ fn identifier(text: &str) -> Option<&str> {
 }
 
 /// Lines of shipped code; a line that goes on with a method is joined to the one before.
-fn statements(text: &str) -> Vec<(usize, String)> {
+pub(super) fn statements(text: &str) -> Vec<(usize, String)> {
     let mut joined: Vec<(usize, String)> = Vec::new();
     for (number, line) in shipped_lines(text) {
         match joined.last_mut() {
@@ -65,7 +65,7 @@ fn statements(text: &str) -> Vec<(usize, String)> {
 }
 
 /// The methods of the judged type that a line calls or names.
-fn called(line: &str, inside: bool) -> Vec<&str> {
+pub(super) fn called(line: &str, inside: bool) -> Vec<&str> {
     let own: &[&str] = if inside { &["self.", "Self::"] } else { &[] };
     let mut found = Vec::new();
     for receiver in RECEIVERS.iter().chain(own) {

@@ -6,6 +6,7 @@ pub(crate) mod calls;
 pub(crate) mod dependencies;
 pub(crate) mod documents;
 pub(crate) mod engine;
+pub(crate) mod parts;
 pub(crate) mod patches;
 pub(crate) mod sources;
 

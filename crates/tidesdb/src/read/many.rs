@@ -80,7 +80,7 @@ impl Core {
         if wanted.iter().any(|at| key(at).is_empty()) {
             return Err(Error::InvalidArgument("the key is empty".to_owned()));
         }
-        self.check_readable(family)?;
+        self.health.check_readable(family)?;
         if !wanted.is_sorted_by_key(key) {
             wanted = sorted(&wanted, key);
         }

@@ -101,7 +101,7 @@ impl Core {
         key: &[u8],
     ) -> Result<Option<PinnedValue>> {
         let key = &*family.keys.stored_key(key)?;
-        self.check_readable(family)?;
+        self.health.check_readable(family)?;
         let view = family.view.load();
         let get = Get::new(self, family, key, read_point);
         let Some(held) = get.hold(&view)? else {

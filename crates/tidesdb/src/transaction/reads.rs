@@ -136,7 +136,7 @@ impl Transaction {
         if let Some(writes) = &self.writes
             && !writes.is_empty()
         {
-            core.check_readable(family)?;
+            core.health.check_readable(family)?;
             if let Some(own) = writes.find(family.id, key) {
                 let value = family.keys.order.value(own.value);
                 return Ok((true, (!self.is_dead(&own)).then(|| read(value))));

@@ -70,7 +70,7 @@ impl Family {
     /// # Errors
     /// `Corrupt` or `Io` when a table can't be opened, `Closed`.
     pub fn approximate_count(&self, range: impl KeyRange) -> Result<u64> {
-        self.core().check_readable(&self.state)?;
+        self.core().health.check_readable(&self.state)?;
         // What is left are limits in an order of the application's own.
         let (bounds, _) = ScanOptions::new().range(range).into_bounds(&self.state.keys.order)?;
         let (from, to) = (bounds.lower.as_deref(), bounds.upper.as_deref());
