@@ -22,7 +22,7 @@ use tidesdb_base::latency::TimedOperation;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
-pub(crate) use self::collect::{Collect, Pins, SharedBlock};
+pub(crate) use self::collect::{Collect, Pins};
 use self::tables::Search;
 use self::values::Pointer;
 use super::get::{Get, InMemory};

@@ -11,6 +11,7 @@ mod expiry;
 mod get;
 mod many;
 mod pinned;
+mod shared_block;
 
 pub(crate) use self::copied::{copied, copy_into};
 pub use self::expiry::Expiry;

@@ -11,7 +11,7 @@ use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
 use super::get::{FoundInTable, Get};
-use super::many::SharedBlock;
+use super::shared_block::SharedBlock;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memory::{Holder, Lent, MemoryBudget};

@@ -1,6 +1,6 @@
 //! One table of a family: what the manifest knows of it, and the open file when it is in use.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -10,23 +10,11 @@ use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::Table;
 
-use super::range_deleted::RangeDeleted;
+use super::measured_deletions::RangeDeleted;
 use super::table_descriptor::TableDescriptor;
-use super::{DirectoryLock, NamedFile, ObsoleteFiles};
-use crate::cache::{BlockCache, CountsSince, HeldAs, HeldTable, OpenFiles, TableMemory};
-use crate::memory::{Holder, MemoryBudget};
-
-/// What files of all families need to be opened and deleted.
-#[derive(Debug)]
-pub(crate) struct FileContext {
-    pub dir: PathBuf,
-    pub lock: Arc<DirectoryLock>,
-    pub obsolete: ObsoleteFiles,
-    pub open_files: OpenFiles,
-    pub blocks: Arc<BlockCache>,
-    pub budget: Arc<MemoryBudget>,
-    pub table_memory: TableMemory,
-}
+use super::{FileContext, NamedFile};
+use crate::cache::{CountsSince, HeldAs, HeldTable};
+use crate::memory::Holder;
 
 /// Gets of a table that is held in parts after which it is tried to hold it as a whole: reading all
 /// of index and filter costs what some hundred reads of parts cost.
@@ -43,12 +31,12 @@ pub(crate) struct TableFile {
     pub record: Arc<TableRecord>,
     file: Arc<NamedFile>,
     open: ArcSwapOption<Table>,
-    /// Used in this period of [`TableMemory`].
+    /// Used in this period of [`crate::cache::TableMemory`].
     recently_used: AtomicBool,
     /// Gets while it was held in parts, and since when the last of them are counted.
     asked_in_parts: AtomicU32,
     counts_since: CountsSince,
-    /// [`TableMemory`] knows the table.
+    /// [`crate::cache::TableMemory`] knows the table.
     was_opened: AtomicBool,
     /// Why a compaction could not read the table.
     damage: OnceLock<Error>,
