@@ -78,7 +78,7 @@ fn parts(text: &str) -> Vec<(usize, &'static str)> {
         } else if line == "}" {
             inside = false;
         }
-        for name in called(&line, inside) {
+        for name in called(&line, &["core.", "core()."], inside) {
             found.extend(ALL.iter().find(|part| **part == name).map(|part| (number, *part)));
         }
     }
