@@ -67,6 +67,7 @@ impl<'a> KeyRangeUnion<'a> {
             end = if ends_at_or_behind(last, end) { last } else { end };
             self.0.remove(first);
         }
+        debug_assert!(!self.contains(start), "ranges of the union meet");
         self.0.insert(start, end);
     }
 

@@ -151,6 +151,7 @@ impl LatencyHistogram {
 
     /// Adds all times of another histogram.
     pub fn merge(&mut self, other: &Self) {
+        debug_assert_eq!(self.counts.len(), other.counts.len(), "buckets of different bounds");
         self.counts.iter_mut().zip(&other.counts).for_each(|(to, from)| *to += from);
         self.sum_nanos = self.sum_nanos.saturating_add(other.sum_nanos);
         self.max_nanos = self.max_nanos.max(other.max_nanos);

@@ -125,6 +125,8 @@ impl LiveSequences {
     fn sweep(&mut self) {
         self.queue.retain(|held| held.times > 0);
         self.gaps = 0;
+        let ascend = |before: &Held, after: &Held| before.sequence < after.sequence;
+        debug_assert!(self.queue.iter().is_sorted_by(|a, b| ascend(a, b)), "out of order");
         self.shrink();
     }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidy_rules::{calls, dependencies, documents, engine, patches, sources};
+use tidy_rules::{calls, dependencies, documents, engine, parts, patches, siblings, sources};
 
 /// Extensions of the files that people read and write.
 const TEXTS: &[&str] = &["rs", "md", "toml", "sh", "h", "c", "cpp", ""];
@@ -116,13 +116,27 @@ fn engine_modules_name_lower_modules_only() {
     expect_none(&found);
 }
 
-#[test]
-fn engine_modules_call_lower_modules_only() {
+/// The engine's files, by their paths relative to its `src`.
+fn engine_files() -> Vec<(String, String)> {
     let inside = |(path, text): (String, String)| {
         path.strip_prefix("crates/tidesdb/src/").map(|path| (path.to_owned(), text))
     };
-    let engine: Vec<_> = files(&["rs"]).into_iter().filter_map(inside).collect();
-    expect_none(&calls::check(&engine));
+    files(&["rs"]).into_iter().filter_map(inside).collect()
+}
+
+#[test]
+fn engine_modules_call_lower_modules_only() {
+    expect_none(&calls::check(&engine_files()));
+}
+
+#[test]
+fn engine_modules_use_the_parts_of_a_database_that_the_table_says() {
+    expect_none(&parts::check(&engine_files()));
+}
+
+#[test]
+fn files_of_an_engine_module_name_each_other_in_one_direction() {
+    expect_none(&siblings::check(&engine_files()));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! The escapes of the text form are `\\`, `\t`, `\n`, `\r` and `\xNN`; printable UTF-8 stands
 //! for itself, control characters and bytes that are not UTF-8 are escaped. So text that was
 //! encoded holds no tab, no line break and nothing that moves a terminal's cursor.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 use std::fmt;
 
@@ -78,12 +79,14 @@ impl Encoding {
 }
 
 fn hex_pair(byte: u8) -> [u8; 2] {
-    [HEX_DIGITS[usize::from(byte >> 4)], HEX_DIGITS[usize::from(byte & 15)]]
+    let digit = |value: u8| HEX_DIGITS.get(usize::from(value)).copied().unwrap_or(b'0');
+    [digit(byte >> 4), digit(byte & 15)]
 }
 
 fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
         let text = chunk.valid();
+        let part = |from: usize, to: usize| text.as_bytes().get(from..to).unwrap_or_default();
         let mut copied = 0;
         for (start, character) in text.char_indices() {
             // A byte order mark would vanish at the head of a file.
@@ -91,17 +94,17 @@ fn escape(bytes: &[u8], out: &mut Vec<u8>) {
                 continue;
             }
             let end = start + character.len_utf8();
-            out.extend_from_slice(&text.as_bytes()[copied..start]);
+            out.extend_from_slice(part(copied, start));
             match character {
                 '\\' => out.extend_from_slice(b"\\\\"),
                 '\t' => out.extend_from_slice(b"\\t"),
                 '\n' => out.extend_from_slice(b"\\n"),
                 '\r' => out.extend_from_slice(b"\\r"),
-                _ => escape_bytes(&text.as_bytes()[start..end], out),
+                _ => escape_bytes(part(start, end), out),
             }
             copied = end;
         }
-        out.extend_from_slice(&text.as_bytes()[copied..]);
+        out.extend_from_slice(part(copied, text.len()));
         escape_bytes(chunk.invalid(), out);
     }
 }
@@ -116,9 +119,9 @@ fn escape_bytes(bytes: &[u8], out: &mut Vec<u8>) {
 fn unescape(text: &[u8], out: &mut Vec<u8>) -> Result<(), BadText> {
     let mut rest = text;
     while let Some(plain) = rest.iter().position(|&byte| byte == b'\\') {
-        out.extend_from_slice(&rest[..plain]);
+        out.extend_from_slice(rest.get(..plain).unwrap_or_default());
         let offset = text.len() - rest.len() + plain;
-        let escape = &rest[plain + 1..];
+        let escape = rest.get(plain + 1..).unwrap_or_default();
         let (byte, length) = match escape {
             [b'\\', ..] => (b'\\', 1),
             [b't', ..] => (b'\t', 1),
@@ -137,7 +140,7 @@ fn unescape(text: &[u8], out: &mut Vec<u8>) -> Result<(), BadText> {
             }
         };
         out.push(byte);
-        rest = &escape[length..];
+        rest = escape.get(length..).unwrap_or_default();
     }
     out.extend_from_slice(rest);
     Ok(())
@@ -178,8 +181,8 @@ fn base64_encode(bytes: &[u8], out: &mut Vec<u8>) {
         let byte = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for index in 0..4 {
-            let digit = (bits >> (18 - 6 * index) & 63) as usize;
-            out.push(if index <= group.len() { BASE64_DIGITS[digit] } else { b'=' });
+            let digit = BASE64_DIGITS.get((bits >> (18 - 6 * index) & 63) as usize);
+            out.push(digit.copied().filter(|_| index <= group.len()).unwrap_or(b'='));
         }
     }
 }
@@ -198,7 +201,7 @@ fn base64_value(digit: u8) -> Option<u8> {
 /// The padding may be missing; spare bits must be zero, so that each byte string has one form.
 fn base64_decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), BadText> {
     let padding = text.iter().rev().take(2).take_while(|&&byte| byte == b'=').count();
-    let digits = &text[..text.len() - padding];
+    let digits = text.get(..text.len() - padding).unwrap_or_default();
     if digits.len() % 4 == 1 || (padding > 0 && !text.len().is_multiple_of(4)) {
         return Err(BadText { offset: text.len(), reason: "base64 of an impossible length" });
     }

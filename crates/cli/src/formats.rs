@@ -7,6 +7,7 @@
 //! Input is hostile: a record that makes no sense is reported with its line and skipped or
 //! refused by the caller, never a panic. How long a record may be is the business of
 //! [`crate::source`].
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 use std::ffi::OsStr;
 use std::io::{self, BufReader, Read, Write};

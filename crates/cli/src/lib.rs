@@ -20,6 +20,7 @@ mod doctor;
 mod encoding;
 mod failure;
 mod formats;
+#[cfg(feature = "testing")]
 pub mod hostile;
 mod interrupt;
 mod options_files;

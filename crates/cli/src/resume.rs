@@ -10,6 +10,7 @@
 //! the first bytes that were consumed) and how it was read. If either differs, the load is
 //! refused rather than continued at a place that means something else. Input behind the
 //! checkpoint may change: that is how a bad line is repaired and how a growing file is followed.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 use serde::{Deserialize, Serialize};
 use tidesdb::{Db, Error, Family, FamilyOptions, WriteBatch};

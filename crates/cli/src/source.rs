@@ -4,6 +4,7 @@
 //! recognise its input, and it bounds how far the parser may read beyond the last record: one
 //! missing quote must not pull a whole file into memory. Loader and parser share these through a
 //! [`Tap`], on one thread.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
@@ -37,7 +38,7 @@ impl Tap {
     /// A hash of the first `length` bytes of the input, or of all that was read if that is less.
     pub(crate) fn head_hash(&self, length: usize) -> u64 {
         let head = self.head.borrow();
-        fnv1a(&head[..length.min(head.len())])
+        fnv1a(head.get(..length).unwrap_or(&head))
     }
 }
 
@@ -160,10 +161,10 @@ impl Source {
             let unseen = line.get(searched..).unwrap_or_default();
             let end = unseen.iter().position(|&byte| byte == b'\n').map(|at| searched + at);
             searched = line.len();
-            let differs = line[..compared] != prefix[..compared];
+            let differs = line.get(..compared) != prefix.get(..compared);
             if end.is_some() || differs {
                 let found = end.filter(|_| !differs && compared == prefix.len());
-                let found = found.map(|end| line[..end].to_vec());
+                let found = found.and_then(|end| line.get(..end)).map(<[u8]>::to_vec);
                 self.peeked = Cursor::new(line);
                 return Ok(found);
             }
@@ -180,7 +181,7 @@ impl Source {
                 self.peeked = Cursor::new(line);
                 return Ok(found);
             }
-            line.extend_from_slice(&piece[..length]);
+            line.extend_from_slice(piece.get(..length).unwrap_or_default());
         }
     }
 
@@ -228,7 +229,7 @@ impl Read for Source {
         // The head grows only while the reading has not left it behind.
         if head.len() as u64 == self.read && head.len() < HEAD_BYTES {
             let wanted = length.min(HEAD_BYTES - head.len());
-            head.extend_from_slice(&buffer[..wanted]);
+            head.extend_from_slice(buffer.get(..wanted).unwrap_or_default());
         }
         self.read += length as u64;
         Ok(length)

@@ -17,6 +17,7 @@ mod decode_error;
 pub mod file_numbers;
 pub mod filter;
 pub mod formats;
+#[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod hostile;
 pub mod manifest;

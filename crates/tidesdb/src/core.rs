@@ -15,7 +15,6 @@ mod work;
 use std::sync::{Arc, Weak};
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_lockfree::sync::lock;
 
 pub(crate) use self::callers::{CallerAtWork, Callers};
 pub(crate) use self::control::Control;
@@ -57,16 +56,6 @@ impl std::fmt::Debug for Core {
 }
 
 impl Core {
-    /// Refuses reads of a closed database or a dropped family.
-    ///
-    /// # Errors
-    /// [`Error::Closed`], [`Error::FamilyDropped`].
-    #[inline]
-    pub(crate) fn check_readable(&self, family: &FamilyState) -> Result<()> {
-        family.check_view()?;
-        self.health.check_open()
-    }
-
     /// Refuses writes to a closed, failed or read-only database or to a dropped family.
     ///
     /// # Errors
@@ -74,7 +63,7 @@ impl Core {
     /// [`Error::OpenedReadOnly`]; [`Error::InvalidArgument`] for a family of another database.
     #[inline]
     pub(crate) fn check_writable(&self, family: &FamilyState) -> Result<()> {
-        self.check_readable(family)?;
+        self.health.check_readable(family)?;
         if self.env.options.read_only {
             return Err(Error::OpenedReadOnly);
         }
@@ -111,38 +100,5 @@ impl Core {
             Err(Error::FamilyDropped(_)) => Ok(()),
             other => other,
         })
-    }
-
-    /// Refuses commits to a family while an opening may find a change of it that failed: that it is
-    /// dropped, or has another name or other options.
-    ///
-    /// # Errors
-    /// [`Error::Io`]: why there is no other manifest yet.
-    #[inline]
-    pub(crate) fn check_no_doubt(&self, family: &FamilyState) -> Result<()> {
-        if family.is_in_doubt() { self.resolve_doubt() } else { Ok(()) }
-    }
-
-    /// As [`Core::check_no_doubt`], inside the commit gate: a change that fails closes the gate
-    /// once, so that each commit is over by then or is refused here. The next call has the doubt
-    /// settled.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    #[inline]
-    pub(crate) fn refuse_doubt(&self, families: &[Arc<FamilyState>]) -> Result<()> {
-        if families.iter().any(|family| family.is_in_doubt()) { self.doubt() } else { Ok(()) }
-    }
-
-    #[cold]
-    fn doubt(&self) -> Result<()> {
-        let why = "a change of the family failed, and an opening may find it";
-        Err(Error::io("settle the manifest", &self.env.path, std::io::Error::other(why)))
-    }
-
-    /// Writes another manifest, in which there is no such change.
-    #[cold]
-    fn resolve_doubt(&self) -> Result<()> {
-        lock(&self.storage.catalog).settle()
     }
 }

@@ -61,6 +61,7 @@ mod read;
 pub mod salvage;
 mod stats;
 mod telemetry;
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 mod transaction;

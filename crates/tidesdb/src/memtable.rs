@@ -5,7 +5,7 @@ mod range_tombstones;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidesdb_base::entry::{SequenceNumber, ValueKind};
+use tidesdb_base::entry::{MAX_SEQUENCE, SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets, RangeTombstones};
 use tidesdb_files::wal::Operation;
@@ -97,6 +97,8 @@ impl Memtable {
         sequence: SequenceNumber,
         insert: impl FnOnce(&[u8], NewVersion<'_>) -> std::result::Result<(), ArenaFull>,
     ) -> Result<()> {
+        debug_assert!((1..=MAX_SEQUENCE).contains(&sequence), "no sequence number: {sequence}");
+        debug_assert_eq!(self.sealed_through(), u64::MAX, "a frozen memtable takes no more");
         // ORDERING: relaxed; a caller that needs the exact value reads it with the gate closed or
         // after an acquiring load of the published position, which orders these before it.
         if self.first_sequence.load(Ordering::Relaxed) > sequence {
@@ -124,6 +126,7 @@ impl Memtable {
         sequence: SequenceNumber,
         order: (usize, u64),
     ) -> Result<Unlinked> {
+        debug_assert!(operation.kind != ValueKind::RangeTombstone, "no version of a key");
         let version = new_version(operation, sequence);
         let prepared = self.index.prepare(part, operation.key, version, order);
         prepared.map_err(|_| Error::OutOfMemory("the memtable"))
@@ -210,6 +213,7 @@ impl Memtable {
     /// Notes that the memtable takes no more, holds nothing above `boundary` but what was refused,
     /// and took `fill_nanos` to fill.
     pub(crate) fn seal(&self, boundary: SequenceNumber, fill_nanos: u64) {
+        debug_assert_eq!(self.sealed_through(), u64::MAX, "a memtable is frozen once");
         // ORDERING: relaxed; read through the view that the freezing thread publishes next.
         self.sealed_through.store(boundary, Ordering::Relaxed);
         self.fill_nanos.store(fill_nanos, Ordering::Relaxed);
@@ -262,5 +266,7 @@ fn new_version<'a>(operation: &Operation<'a>, sequence: SequenceNumber) -> NewVe
 
 /// The kind of a version in a memtable. The index stores what [`Memtable::insert`] gave it.
 pub(crate) fn kind_of(version: &ValueVersion<'_>) -> ValueKind {
-    ValueKind::of_version(version.kind).unwrap_or(ValueKind::Tombstone)
+    let kind = ValueKind::of_version(version.kind);
+    debug_assert!(kind.is_some(), "a version of kind {}", version.kind);
+    kind.unwrap_or(ValueKind::Tombstone)
 }

@@ -14,21 +14,23 @@ use super::{is_test_file, shipped_lines};
 /// handle of users.
 const SPREAD: &[&str] = &["Core", "Family"];
 
-/// The type whose calls are judged, and what values of it are called.
-const JUDGED: &str = "Core";
-const RECEIVERS: &[&str] = &["core.", "core().", "Core::"];
+/// The types whose calls are judged, and what values of them are called. Values of `Family` have
+/// many names, which states of families have too: a method of one is known by its own name, if no
+/// other type has a method of that name.
+const JUDGED: &[(&str, &[&str])] =
+    &[("Core", &["core.", "core().", "Core::"]), ("Family", &["Family::"])];
 
 /// Methods of other crates that some method of the judged type shares its name with.
 const COMMON: &[&str] = &["flush", "close", "checkpoint", "shutdown", "submit", "fill"];
 
 /// The top module of a file, by its path relative to the engine's `src`.
-fn module(path: &str) -> &str {
+pub(super) fn module(path: &str) -> &str {
     let file = path.strip_suffix(".rs").unwrap_or(path);
     file.split('/').next().unwrap_or(file)
 }
 
 /// The type of an inherent `impl` that a line opens: `impl Core {`, `impl<R> Parts<R> {`.
-fn implemented(line: &str) -> Option<&str> {
+pub(super) fn implemented(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("impl")?.strip_suffix('{')?;
     if rest.contains(" for ") {
         return None;
@@ -53,7 +55,7 @@ fn identifier(text: &str) -> Option<&str> {
 }
 
 /// Lines of shipped code; a line that goes on with a method is joined to the one before.
-fn statements(text: &str) -> Vec<(usize, String)> {
+pub(super) fn statements(text: &str) -> Vec<(usize, String)> {
     let mut joined: Vec<(usize, String)> = Vec::new();
     for (number, line) in shipped_lines(text) {
         match joined.last_mut() {
@@ -64,11 +66,12 @@ fn statements(text: &str) -> Vec<(usize, String)> {
     joined
 }
 
-/// The methods of the judged type that a line calls or names.
-fn called(line: &str, inside: bool) -> Vec<&str> {
+/// The methods of a value of one of these names that a line calls or names, and its fields;
+/// `inside`: of the value itself as well.
+pub(super) fn called<'a>(line: &'a str, receivers: &[&str], inside: bool) -> Vec<&'a str> {
     let own: &[&str] = if inside { &["self.", "Self::"] } else { &[] };
     let mut found = Vec::new();
-    for receiver in RECEIVERS.iter().chain(own) {
+    for receiver in receivers.iter().chain(own) {
         for (at, _) in line.match_indices(receiver) {
             let before = line[..at].chars().next_back();
             let whole = before.is_none_or(|c| !c.is_alphanumeric() && c != '_');
@@ -99,9 +102,8 @@ pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
         }
     }
     let mut found = Vec::new();
-    let mut methods: BTreeMap<&str, &str> = BTreeMap::new();
-    // Names that methods of other types and traits have too: their receiver tells which is meant.
-    let mut shared: BTreeSet<&str> = COMMON.iter().copied().collect();
+    // Of each type the names of its methods, with the modules that they lie in.
+    let mut methods: BTreeMap<&str, BTreeMap<&str, &str>> = BTreeMap::new();
     for (path, text) in &files {
         let mut inside = None;
         for (number, line) in shipped_lines(text) {
@@ -116,24 +118,29 @@ pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
             } else if line == "}" {
                 inside = None;
             } else if let Some(name) = declared(line, "fn ") {
-                if inside == Some(JUDGED) {
-                    methods.insert(name, module(path));
-                } else {
-                    shared.insert(name);
-                }
+                methods.entry(inside.unwrap_or("")).or_default().insert(name, module(path));
             }
         }
     }
-    for (path, text) in &files {
-        found.extend(upward(path, text, &methods, &shared));
+    for &(judged, receivers) in JUDGED {
+        let Some(own) = methods.get(judged) else { continue };
+        // Names that methods of other types and traits have too: their receiver tells which is
+        // meant.
+        let others = methods.iter().filter(|(other, _)| **other != judged);
+        let others = others.flat_map(|(_, methods)| methods.keys().copied());
+        let shared: BTreeSet<&str> = COMMON.iter().copied().chain(others).collect();
+        for (path, text) in &files {
+            found.extend(upward(path, text, (judged, receivers), own, &shared));
+        }
     }
     found
 }
 
-/// Calls of methods that lie in higher modules.
+/// Calls of methods of a type that lie in higher modules.
 fn upward(
     path: &str,
     text: &str,
+    (judged, receivers): (&str, &[&str]),
     methods: &BTreeMap<&str, &str>,
     shared: &BTreeSet<&str>,
 ) -> Vec<String> {
@@ -141,12 +148,13 @@ fn upward(
     let mut inside = false;
     for (number, line) in statements(text) {
         if let Some(name) = implemented(&line) {
-            inside = name == JUDGED;
+            inside = name == judged;
         } else if line == "}" {
             inside = false;
         }
         let unique = called_of_any(&line).filter(|name| !shared.contains(name));
-        let names: BTreeSet<_> = called(&line, inside).into_iter().chain(unique).collect();
+        let of_receivers = called(&line, receivers, inside).into_iter();
+        let names: BTreeSet<_> = of_receivers.chain(unique).collect();
         for name in names {
             if let Some(other) = methods.get(name)
                 && rank(other) > rank(module(path))
@@ -188,6 +196,20 @@ mod tests {
         assert_eq!(violations(&[ABOVE, ("core/owner.rs", by_field)]).len(), 1);
         let elsewhere = "fn a(owner: &Owner) {\n    owner.core().flush_all();\n}\n";
         assert_eq!(violations(&[ABOVE, ("iterator/a.rs", elsewhere)]).len(), 1);
+    }
+
+    #[test]
+    fn calls_of_methods_of_a_handle_are_found() {
+        let above = ("db/family.rs", "impl Family {\n    pub fn put_all(&self) {}\n}\n");
+        for call in ["family.put_all();", "Family::put_all(family);", "self.0\n  .put_all();"] {
+            let below = format!("fn a(family: &Family) {{\n    {call}\n}}\n");
+            assert_eq!(violations(&[above, ("read/a.rs", &below)]).len(), 1, "{call}");
+            assert!(violations(&[above, ("salvage/a.rs", &below)]).is_empty(), "{call}");
+        }
+        // Of a state, which has one of that name.
+        let state = ("family/state.rs", "impl FamilyState {\n    fn put_all(&self) {}\n}\n");
+        let below = ("read/a.rs", "fn a() {\n    family.put_all();\n}\n");
+        assert!(violations(&[above, state, below]).is_empty());
     }
 
     #[test]

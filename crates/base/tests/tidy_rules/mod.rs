@@ -6,7 +6,9 @@ pub(crate) mod calls;
 pub(crate) mod dependencies;
 pub(crate) mod documents;
 pub(crate) mod engine;
+pub(crate) mod parts;
 pub(crate) mod patches;
+pub(crate) mod siblings;
 pub(crate) mod sources;
 
 /// True for files that only tests and measurements compile.

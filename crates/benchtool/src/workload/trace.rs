@@ -8,6 +8,7 @@
 //! Threads: a recorder serialises lines with a lock, which is why a recorded run is slower. A
 //! replay on several threads gives each the keys of its share, so lines of one key keep their
 //! order.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod format;
 mod recording;

@@ -54,7 +54,8 @@ impl<R: BufRead> Lines<R> {
             };
             let (begin, end) = (mark, without_end.len());
             if begin < end {
-                return Ok(Some(Line { number, bytes: &self.line[begin..end] }));
+                let bytes = self.line.get(begin..end).unwrap_or_default();
+                return Ok(Some(Line { number, bytes }));
             }
         }
     }

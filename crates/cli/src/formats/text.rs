@@ -25,13 +25,13 @@ impl Writer {
     fn push_value(&mut self, value: &[u8]) {
         // No encoding makes bytes shorter, and a character has four bytes at most.
         let enough = SHOWN_CHARACTERS * 4;
-        let head = if self.cut { &value[..value.len().min(enough)] } else { value };
+        let head = value.get(..enough).filter(|_| self.cut).unwrap_or(value);
         let begin = self.line.len();
         self.encoding.encode(head, &mut self.line);
         if !self.cut {
             return;
         }
-        let text = String::from_utf8_lossy(&self.line[begin..]);
+        let text = String::from_utf8_lossy(self.line.get(begin..).unwrap_or_default());
         let Some((cut, _)) = text.char_indices().nth(SHOWN_CHARACTERS) else { return };
         self.line.truncate(begin + cut);
         self.line.extend_from_slice(format!("… ({} bytes)", value.len()).as_bytes());

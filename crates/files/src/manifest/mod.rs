@@ -31,6 +31,7 @@ pub(crate) const VERSION: u32 = 4;
 pub(crate) const OLDEST_VERSION: u32 = 2;
 
 /// Manifest `number` with these bytes as its only record, sealed.
+#[cfg(feature = "testing")]
 #[expect(
     clippy::cast_possible_truncation,
     reason = "an edit of a test or fuzzer is shorter than 4 GiB"

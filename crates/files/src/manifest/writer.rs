@@ -64,6 +64,7 @@ impl ManifestWriter {
     /// Goes on behind the last whole record of an existing manifest.
     #[must_use]
     pub const fn resume(file: Arc<dyn File>, path: PathBuf, number: u64, offset: u64) -> Self {
+        debug_assert!(offset >= HEADER_BYTES as u64, "records lie behind the header");
         Self { file, path, number, offset }
     }
 

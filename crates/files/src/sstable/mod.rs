@@ -16,6 +16,7 @@ mod block_finder;
 mod coming;
 mod expiry;
 mod footer;
+#[cfg(feature = "testing")]
 mod hostile;
 mod index;
 mod iterator;
@@ -31,6 +32,7 @@ mod writer;
 pub use block::{Block, BlockHolder, BlockRef, BlockShape, EntryMeta};
 pub use block_finder::BlockFinder;
 pub use expiry::ExpiryOctiles;
+#[cfg(feature = "testing")]
 pub(crate) use hostile::{read_hostile_block, read_hostile_sections, sealed};
 pub use index::NodeMemory;
 pub use iterator::{Readahead, TableIterator};

@@ -334,7 +334,11 @@ impl TableRemains {
                 (None, block) => {
                     let text = match block {
                         Err(Unopened::Damaged(text)) => text,
-                        _ => "it is malformed".to_owned(),
+                        _ => {
+                            let (from, to) =
+                                (index.first_offset(node), index.first_offset(node + 1));
+                            format!("expected data blocks from {from} to {to}, found others")
+                        }
                     };
                     self.problem(place.offset, format!("index node {node}: {text}"));
                     self.walk(index.first_offset(node), index.first_offset(node + 1))?;

@@ -315,7 +315,9 @@ fn entries_out_of_order_are_an_internal_error() {
     }
     let mut writer = TableWriter::new(MemoryFile::new(Vec::new()), Path::new(PATH), options(128));
     let pointer = EntryMeta { kind: ValueKind::ValuePointer, ..meta(1) };
-    assert_eq!(writer.add(b"k", pointer, b"\xFF").unwrap_err().kind(), ErrorKind::Internal);
+    let error = writer.add(b"k", pointer, b"\xFF").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Internal, "{error}");
+    assert!(error.to_string().contains("found 1 bytes: \\xff"), "{error}");
     assert_eq!(writer.add(b"k", meta(1 << 56), b"").unwrap_err().kind(), ErrorKind::Internal);
     let error = writer.add(&vec![0; 65_536], meta(1), b"").unwrap_err();
     assert!(matches!(error, Error::TooLarge { what: "key", .. }), "{error}");

@@ -14,7 +14,7 @@ use super::index::tree::encode_leaf;
 use super::index::{IndexBuilder, RootBuilder, shortest_separator};
 use super::properties::{TableOrigin, TableSummary, ValueReferences};
 use crate::filter::{FilterBuilder, FilterOptions, key_hash, prefix_hash};
-use crate::vlog::ValuePointer;
+use crate::vlog::{MAX_POINTER_BYTES, ValuePointer};
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -178,6 +178,11 @@ impl TableWriter {
         {
             let len = self.finish_block()?;
             shortest_separator(&self.last_key, key, &mut self.separator);
+            debug_assert!(
+                self.last_key <= self.separator
+                    && (self.separator.as_slice() < key || self.last_key == key),
+                "a separator does not separate"
+            );
             self.buffers.index.push(&self.separator, len)?;
         }
         self.account(key, &meta, value)?;
@@ -256,8 +261,7 @@ impl TableWriter {
 
     /// Returns the bytes of the record that is referred to.
     fn account_reference(&mut self, value: &[u8]) -> Result<u64> {
-        let pointer = ValuePointer::decode(value)
-            .map_err(|_| Error::Internal("a value pointer to be stored is malformed".to_owned()))?;
+        let pointer = ValuePointer::decode(value).map_err(|_| not_a_pointer(value))?;
         let references = &mut self.summary.value_references;
         let at = match references.binary_search_by_key(&pointer.file, |known| known.file) {
             Ok(at) => at,
@@ -449,6 +453,14 @@ impl TableWriter {
 
 /// Smallest file a table can be.
 pub(crate) const MIN_TABLE_BYTES: u64 = (FOOTER_BYTES + 2 * TRAILER_BYTES) as u64;
+
+#[cold]
+fn not_a_pointer(value: &[u8]) -> Error {
+    let (most, bytes) = (MAX_POINTER_BYTES, value.len());
+    let begin = value.get(..bytes.min(most)).unwrap_or_default().escape_ascii();
+    let detail = "expected four numbers that say where a value lies";
+    Error::Internal(format!("{detail}, of at most {most} bytes, found {bytes} bytes: {begin}"))
+}
 
 fn check_size(what: &'static str, size: usize, limit: usize) -> Result<()> {
     if size <= limit {

@@ -35,6 +35,7 @@ pub const VLOG_HEADER_BYTES: u64 = record::FILE_HEADER_BYTES as u64;
 
 /// Value log `number` with one record whose checksum matches, whatever its lengths say; and its
 /// pointer.
+#[cfg(feature = "testing")]
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a value of a test or fuzzer is shorter than 4 GiB"

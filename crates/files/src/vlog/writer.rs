@@ -6,8 +6,8 @@
 //! caller stops using the writer, or cuts the file and resumes; what was flushed before stays
 //! readable. One thread at a time.
 
-use super::ValuePointer;
 use super::record::{MAX_COMPRESSED_VALUE, RecordHeader, file_header};
+use super::{VLOG_HEADER_BYTES, ValuePointer};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::compress::Compression;
@@ -84,6 +84,7 @@ impl VlogWriter {
         options: VlogOptions,
         summary: VlogSummary,
     ) -> Self {
+        debug_assert!(summary.file_len >= VLOG_HEADER_BYTES, "a file without a header goes on");
         let path = path.to_path_buf();
         let (compressed, buffer, written) = (Vec::new(), LargeVec::new(), summary.file_len);
         Self { file, path, options, compressed, buffer, written, summary }

@@ -84,6 +84,9 @@ fn header(
     covered: &[u8],
     place: RecordPlace,
 ) -> [u8; RECORD_HEADER_BYTES] {
+    // A reader takes a record that says otherwise for no record.
+    debug_assert!(place.synced <= place.position, "the sync mark lies behind the record");
+    debug_assert!(payload_bytes > 0 && place.position.is_multiple_of(8), "no place of a record");
     let mark = place.synced.min(MAX_SEQUENCE) | ((kind as u64) << 56);
     let mut header = [0; RECORD_HEADER_BYTES];
     header[4..8].copy_from_slice(&(payload_bytes as u32).to_le_bytes());

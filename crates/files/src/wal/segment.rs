@@ -39,6 +39,7 @@ impl SegmentHeader {
     /// The header's 64 stored bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        debug_assert!(self.previous_end <= self.base && self.synced <= self.base, "{self:?}");
         let mut out = Vec::with_capacity(64);
         put_u64(&mut out, MAGIC);
         put_u32(&mut out, FORMAT_VERSION);

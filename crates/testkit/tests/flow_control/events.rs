@@ -45,14 +45,13 @@ fn each_level_of_memory_that_stays_is_told_with_its_figures() {
     let family = db.create_family("family", options).unwrap();
     let last = || {
         let told = told.lock().unwrap();
-        let levels = told.iter().filter_map(|event| match *event {
+        told.iter().rev().find_map(|event| match *event {
             Event::MemoryLevelChanged { level, used_bytes, budget_bytes } => {
                 assert_eq!(budget_bytes, budget);
                 Some((level, used_bytes * 100 / budget_bytes))
             }
             _ => None,
-        });
-        levels.last()
+        })
     };
     assert_eq!(last(), None);
     // Scans hold on to the memtables that they read, flushed or not.

@@ -9,7 +9,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
@@ -29,12 +28,12 @@ impl Core {
     pub(super) fn watch_holders(&self, family: &FamilyState) {
         let version = family.current_version();
         if let Some(expired) = first_held(&version, &self.expiry_rules(family)) {
-            self.watch_snapshot_before(expired);
+            self.isolation.watch_snapshot_before(expired);
         }
         if self.has_held_garbage(family, &version) {
             // Each run is held by the last snapshot before its newest version, if by any.
             let newest = version.runs.iter().map(|run| run.totals.counts.newest);
-            newest.for_each(|newest| self.watch_snapshot_before(newest));
+            newest.for_each(|newest| self.isolation.watch_snapshot_before(newest));
         }
         self.watch_time_before(first_expiry(&version));
     }
@@ -46,19 +45,6 @@ impl Core {
             let (oldest, now) = (self.expired_for_all(), self.env.clock.unix_seconds());
             let is_held = time.is_some_and(|time| oldest < time && time <= now);
             if !is_held || self.isolation.snapshots.watch_time(oldest) {
-                return;
-            }
-        }
-    }
-
-    /// Watches the last snapshot that is older than the version of this sequence number.
-    fn watch_snapshot_before(&self, sequence: SequenceNumber) {
-        loop {
-            let snapshots = self.isolation.snapshots.list();
-            let older = snapshots.partition_point(|&snapshot| snapshot < sequence);
-            // The last one: with it gone, those before it are found here again.
-            let holder = older.checked_sub(1).and_then(|at| snapshots.get(at));
-            if holder.is_none_or(|&holder| self.isolation.snapshots.watch(&[holder])) {
                 return;
             }
         }

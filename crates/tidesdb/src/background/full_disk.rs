@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::clock::Clock;
 
 use crate::core::{CallerAtWork, Core, TryCommit};
 use crate::family::FamilyState;
@@ -27,6 +28,12 @@ use crate::telemetry::events::HeldEvents;
 
 /// How often a commit of deletions is tried that finds no space.
 const MOST_TRIES: u32 = 4;
+
+/// Until when puts don't collect: they have half of the time spent on it, at most.
+fn half_of_the_time_since(clock: &dyn Clock, started: u64) -> u64 {
+    let now = clock.monotonic_nanos();
+    now + now.saturating_sub(started)
+}
 
 impl Core {
     /// Frees space for a commit that found none, for which `cause` is the error, and tries it
@@ -82,7 +89,7 @@ impl Core {
         if !self.remove_orphans() {
             return false;
         }
-        self.flow.disk.end_reclaim(self.half_of_the_time_since(started));
+        self.flow.disk.end_reclaim(half_of_the_time_since(self.env.clock.as_ref(), started));
         // A listener that a repair calls may wait for it.
         drop(one_at_a_time);
         self.wait_for_repaired_log();
@@ -155,13 +162,7 @@ impl Core {
         }
         self.storage.log.remove_free_segments();
         self.review_disk(0);
-        self.flow.disk.end_reclaim(self.half_of_the_time_since(started));
-    }
-
-    /// Until when puts don't collect: they have half of the time spent on it, at most.
-    fn half_of_the_time_since(&self, started: u64) -> u64 {
-        let now = self.env.clock.monotonic_nanos();
-        now + now.saturating_sub(started)
+        self.flow.disk.end_reclaim(half_of_the_time_since(self.env.clock.as_ref(), started));
     }
 }
 

@@ -118,12 +118,12 @@ impl Core {
     /// # Errors
     /// Why that failed; [`Error::Cancelled`] once compactions were stopped.
     pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
-        if let Some(closed) = self.close_direct_file(family) {
-            self.list_closed_file(family, closed);
+        if let Some(closed) = self.storage.close_direct_file(family) {
+            self.storage.list_closed_file(family, closed);
         }
         self.flush_family(family)?;
         family.settle_value_logs();
-        self.check_compactions_run()?;
+        self.work.control.check_compactions_run()?;
         let choose = |version: &Arc<Version>| {
             let settled = version.runs.len() == 1
                 && version.range_tombstones.is_empty()
@@ -145,12 +145,6 @@ impl Core {
         Ok(())
     }
 
-    /// A caller must not take what was not compacted for compacted.
-    fn check_compactions_run(&self) -> Result<()> {
-        let stopped = self.work.control.compactions_are_stopped();
-        if stopped { Err(Error::Cancelled) } else { Ok(()) }
-    }
-
     /// Whether a compaction of nothing else would leave the table as it is. One that can't be read
     /// is for the compaction to report.
     fn is_settled(&self, table: &Arc<TableFile>) -> bool {
@@ -170,7 +164,7 @@ impl Core {
         wait: WaitLimit,
     ) -> Result<()> {
         self.flush_family(family)?;
-        self.check_compactions_run()?;
+        self.work.control.check_compactions_run()?;
         let choose = |version: &Arc<Version>| {
             let last = version.runs.iter().rposition(|run| run.overlaps(start, end))?;
             let settled = last == 0

@@ -133,7 +133,6 @@ impl Core {
         let old = family.current_version();
         debug_assert!(merged.inputs_are_in(&old), "inputs of a compaction have gone meanwhile");
         let mut next = old.with_tables(merged.table_change(self));
-        debug_assert!(next.is_disjoint(merged.place), "tables of a run overlap");
         for file in merged.written.iter().flat_map(|written| &written.value_logs) {
             next.value_logs.insert(file.number, ValueLogFile::written(&self.storage.files, *file));
         }

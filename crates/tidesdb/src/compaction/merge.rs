@@ -43,6 +43,9 @@ struct RunReader {
 
 impl RunReader {
     fn open(tables: Vec<Arc<TableFile>>, range: &KeySpan, readahead: usize) -> Result<Self> {
+        let ascend =
+            |a: &Arc<TableFile>, b: &Arc<TableFile>| a.record.largest_key < b.record.smallest_key;
+        debug_assert!(tables.is_sorted_by(ascend), "tables of a run overlap");
         let mut tables = tables.into_iter();
         if let Some(from) = &range.from {
             let before = tables.as_slice().partition_point(|t| t.record.largest_key < *from);

@@ -1,9 +1,9 @@
 //! Compaction: what to compact (`plan`, pure, from what `state` gathers) and the claim of its runs
-//! (`schedule`), the order of versions (`merge`), doing it in bounded steps (`job`, `steps`) of
-//! parallel parts (`step`, `subcompactions`), and making the result known (`install`). `expiry`
-//! finds what has expired; `drop_tables` removes tables without reading them; `reclaim` writes
-//! single tables anew when the disk is full. Which versions stay, and how they are written, is in
-//! `output`, for flushes too.
+//! (`schedule`), the order of versions (`merge`), doing it in bounded steps (`job`, `under_way`,
+//! `steps`) of parallel parts (`step`, `subcompactions`), and making the result known (`install`).
+//! `expiry` finds what has expired; `drop_tables` removes tables without reading them; `reclaim`
+//! writes single tables anew when the disk is full. Which versions stay, and how they are written,
+//! is in `output`, for flushes too.
 
 mod drop_tables;
 pub(crate) mod expiry;
@@ -17,3 +17,4 @@ pub(crate) mod state;
 mod step;
 mod steps;
 mod subcompactions;
+mod under_way;

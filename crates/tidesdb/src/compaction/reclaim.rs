@@ -28,7 +28,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::install::CompactionResult;
 use super::merge::{READAHEAD_BYTES, VersionMerge};
-use crate::core::Core;
+use crate::core::{Core, FileWork};
 use crate::family::{FamilyState, RunClaim};
 use crate::output::drop_rules::{DropRules, Verdict};
 use crate::output::key_partitions::KeySpan;
@@ -41,6 +41,25 @@ const MOST_LOOKS: u32 = 100;
 /// What must be gained by writing a table anew: a block of the file system.
 const LEAST_GAIN_BYTES: u64 = 4096;
 
+/// Claims all runs of a family once no compaction of it is under way. `None` when there is no
+/// end to that, and when a pause begins.
+fn claim_all_runs(work: &FileWork, family: &Arc<FamilyState>) -> Option<RunClaim> {
+    for _ in 0..MOST_LOOKS {
+        if work.control.is_paused() {
+            return None;
+        }
+        let seen = work.progress.now();
+        let mut claims = family.compactions.lock();
+        if claims.count() == 0 {
+            let runs = family.current_version().runs.iter().map(Run::place).collect();
+            return Some(claims.claim(family, runs, false));
+        }
+        drop(claims);
+        work.progress.wait(seen);
+    }
+    None
+}
+
 impl Core {
     /// Removes from the family's tables what is not needed, one table at a time.
     ///
@@ -49,7 +68,7 @@ impl Core {
     pub(crate) fn reclaim_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
         self.drop_dead_tables(family)?;
         self.storage.files.obsolete.sweep();
-        let Some(_claim) = self.claim_all_runs(family) else { return Ok(()) };
+        let Some(_claim) = claim_all_runs(&self.work, family) else { return Ok(()) };
         self.reclaim_all(family)?;
         self.empty_value_logs(family)
     }
@@ -69,7 +88,7 @@ impl Core {
                     Err(e) if e.kind() == ErrorKind::Corrupt => {}
                     Err(e) => return Err(e),
                 }
-                self.let_go_of(table);
+                self.storage.let_go_of(table);
             }
             // Others may have made room for those that did not fit.
             if postponed.is_empty() || postponed.len() == tables {
@@ -77,32 +96,6 @@ impl Core {
             }
             left = postponed;
         }
-    }
-
-    /// Gives a table that may have been replaced its space back, for the next one.
-    fn let_go_of(&self, table: Arc<TableFile>) {
-        // The file is noted for deletion by the last that holds it.
-        drop(table);
-        self.storage.files.obsolete.sweep();
-    }
-
-    /// Claims all runs of a family once no compaction of it is under way. `None` when there is no
-    /// end to that, and when a pause begins.
-    fn claim_all_runs(&self, family: &Arc<FamilyState>) -> Option<RunClaim> {
-        for _ in 0..MOST_LOOKS {
-            if self.work.control.is_paused() {
-                return None;
-            }
-            let seen = self.work.progress.now();
-            let mut claims = family.compactions.lock();
-            if claims.count() == 0 {
-                let runs = family.current_version().runs.iter().map(Run::place).collect();
-                return Some(claims.claim(family, runs, false));
-            }
-            drop(claims);
-            self.work.progress.wait(seen);
-        }
-        None
     }
 
     /// Writes what is left in value logs to others, one log after the other, as far as there is
@@ -122,7 +115,7 @@ impl Core {
             }
             for table in tables {
                 let rewritten = self.reclaim_table(family, &table, Some(number));
-                self.let_go_of(table);
+                self.storage.let_go_of(table);
                 // The other logs may be smaller.
                 match rewritten {
                     Err(e) if e.kind() == ErrorKind::Full => break,

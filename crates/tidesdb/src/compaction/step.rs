@@ -16,10 +16,10 @@ use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_lockfree::sync::lock;
 
 use super::install::CompactionResult;
-use super::job::CompactionJob;
 use super::merge::{VersionMerge, readahead_bytes};
 use super::steps::{self, Cut, StepTable};
 use super::subcompactions::parts;
+use super::under_way::CompactionJob;
 use crate::core::Core;
 use crate::memory::{Holder, Lent, table_writer_bytes};
 use crate::output::drop_rules::DropRules;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tidesdb_base::error::{Error, Result};
+
 /// What users have asked of background work.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
@@ -65,6 +67,15 @@ impl Control {
     /// True once compactions were cancelled.
     pub(crate) fn compactions_are_stopped(&self) -> bool {
         self.cancelled.load(Ordering::SeqCst)
+    }
+
+    /// Refuses to compact once compactions were cancelled: a caller must not take what was not
+    /// compacted for compacted.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`].
+    pub(crate) fn check_compactions_run(&self) -> Result<()> {
+        if self.compactions_are_stopped() { Err(Error::Cancelled) } else { Ok(()) }
     }
 
     /// Puts another timer of interval syncs in force.

@@ -1,9 +1,10 @@
 //! What a database was opened with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidesdb_base::options::DbOptions;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::{DbOptions, SyncMode};
 use tidesdb_sys::clock::Clock;
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::Vfs;
@@ -33,6 +34,28 @@ impl Environment {
         }
         let free_bytes = self.vfs.free_bytes(&self.path).ok()?;
         Some(DiskSpace { volume_bytes, free_bytes })
+    }
+
+    /// Refuses the directory of the database, and what lies in it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`].
+    pub(crate) fn check_is_elsewhere(&self, path: &Path) -> Result<()> {
+        let same = |above: &Path| {
+            let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+            self.vfs.is_same_dir(above, &self.path).unwrap_or(false)
+        };
+        if path.starts_with(&self.path) || path.ancestors().any(same) {
+            let detail = format!("{} lies in the database's own directory", path.display());
+            return Err(Error::InvalidArgument(detail));
+        }
+        Ok(())
+    }
+
+    /// Whether each commit of any family waits for a sync.
+    #[inline]
+    pub(crate) fn syncs_commits(&self) -> bool {
+        self.options.sync_mode == SyncMode::Full
     }
 
     /// The largest table that compactions and flushes write.

@@ -132,6 +132,25 @@ impl Families {
         }
     }
 
+    /// Bytes in frozen memtables of all families.
+    pub(crate) fn frozen_bytes(&self) -> u64 {
+        let families = self.all();
+        families
+            .iter()
+            .flat_map(|f| f.view.load().frozen.clone())
+            .map(|m| m.allocated_bytes())
+            .sum()
+    }
+
+    /// Whether a power cut that takes the log's unsynced part, with a flush of `family` through
+    /// `boundary` on disk, could tear a commit or leave a hole: some other family has commits in
+    /// that part of the log.
+    pub(crate) fn others_depend_on_log(&self, family: &Arc<FamilyState>, boundary: u64) -> bool {
+        self.all().iter().any(|other| {
+            !Arc::ptr_eq(other, family) && other.view.load().first_unflushed() <= boundary
+        })
+    }
+
     fn read<R>(&self, look: impl FnOnce(&BTreeMap<Arc<str>, Arc<FamilyState>>) -> R) -> R {
         look(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }

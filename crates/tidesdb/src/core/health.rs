@@ -7,6 +7,8 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::forks::ProcessMark;
 
+use crate::family::FamilyState;
+
 /// Whether the database still serves.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
@@ -79,6 +81,16 @@ impl Health {
     pub(crate) fn check_open(&self) -> Result<()> {
         self.check_at_home()?;
         if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Refuses reads of a closed database or a dropped family.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::FamilyDropped`].
+    #[inline]
+    pub(crate) fn check_readable(&self, family: &FamilyState) -> Result<()> {
+        family.check_view()?;
+        self.check_open()
     }
 
     /// True once the database was closed.

@@ -1,12 +1,17 @@
 //! What a database has on disk.
 
+mod closed_value_logs;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_files::file_numbers::FileNumbers;
+use tidesdb_lockfree::sync::lock;
 
-use crate::version::{Catalog, FileContext, Orphans, TornManifest};
+use crate::family::FamilyState;
+use crate::version::{Catalog, FileContext, Orphans, TableFile, TornManifest};
 use crate::wal::{LeftOut, Wal};
 
 /// The files of a database, as far as no family alone has them.
@@ -58,6 +63,46 @@ impl Storage {
         let (replayed_through, catalog) = (ReplayedThrough::default(), Mutex::new(catalog));
         let orphans = Mutex::new(orphans);
         Self { numbers, log, replayed_through, catalog, files, orphans, left_out, torn }
+    }
+
+    /// Gives a table that may have been replaced its space back, for the next one.
+    pub(crate) fn let_go_of(&self, table: Arc<TableFile>) {
+        // The file is noted for deletion by the last that holds it.
+        drop(table);
+        self.files.obsolete.sweep();
+    }
+
+    /// Refuses commits to a family while an opening may find a change of it that failed: that it is
+    /// dropped, or has another name or other options.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: why there is no other manifest yet.
+    #[inline]
+    pub(crate) fn check_no_doubt(&self, family: &FamilyState) -> Result<()> {
+        if family.is_in_doubt() { self.resolve_doubt() } else { Ok(()) }
+    }
+
+    /// Writes another manifest, in which there is no such change.
+    #[cold]
+    fn resolve_doubt(&self) -> Result<()> {
+        lock(&self.catalog).settle()
+    }
+
+    /// As [`Storage::check_no_doubt`], inside the commit gate: a change that fails closes the gate
+    /// once, so that each commit is over by then or is refused here. The next call has the doubt
+    /// settled.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    #[inline]
+    pub(crate) fn refuse_doubt(&self, families: &[Arc<FamilyState>]) -> Result<()> {
+        if families.iter().any(|family| family.is_in_doubt()) { self.doubt() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn doubt(&self) -> Result<()> {
+        let why = "a change of the family failed, and an opening may find it";
+        Err(Error::io("settle the manifest", self.files.lock.dir(), std::io::Error::other(why)))
     }
 
     /// Commits up to here are in memory or in tables: those that are published, except while an

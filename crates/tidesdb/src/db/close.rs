@@ -10,6 +10,13 @@ use crate::core::Core;
 use crate::family::RetiredHook;
 use crate::telemetry::spans::span;
 use crate::version::NO_LOG;
+use crate::wal::Wal;
+
+/// Puts on disk the log of what a full disk kept from being flushed.
+fn keep_in_log(log: &Wal, cause: Error) -> Result<()> {
+    // A log that failed may not hold all that is in memory.
+    if log.failure().is_some() { Err(cause) } else { log.sync_through(log.published()) }
+}
 
 impl Core {
     /// Flushes everything and shuts down. When all is in tables the log is removed. On a full disk
@@ -33,7 +40,7 @@ impl Core {
         let flushed = if self.env.options.read_only { Ok(()) } else { self.flush_for_close() };
         let in_tables = flushed.is_ok() && !self.env.options.read_only;
         let closed = match flushed {
-            Err(cause) if cause.kind() == ErrorKind::Full => self.keep_in_log(cause),
+            Err(cause) if cause.kind() == ErrorKind::Full => keep_in_log(&self.storage.log, cause),
             other => other,
         };
         let hooks = self.shut_down(in_tables);
@@ -41,16 +48,6 @@ impl Core {
         // What they have captured may call the database when it is dropped.
         hooks.into_iter().for_each(RetiredHook::let_go);
         closed
-    }
-
-    /// Puts on disk the log of what a full disk kept from being flushed.
-    fn keep_in_log(&self, cause: Error) -> Result<()> {
-        // A log that failed may not hold all that is in memory.
-        if self.storage.log.failure().is_some() {
-            Err(cause)
-        } else {
-            self.storage.log.sync_through(self.storage.log.published())
-        }
     }
 
     fn flush_for_close(&self) -> Result<()> {
@@ -109,7 +106,7 @@ impl Core {
             return false;
         }
         let families = self.families.all();
-        let closed = families.iter().filter_map(|family| self.close_direct_file(family));
+        let closed = families.iter().filter_map(|f| self.storage.close_direct_file(f));
         let closed: Vec<_> = closed.collect();
         let mut catalog = lock(&self.storage.catalog);
         let mut changes = catalog.still_listed(closed);

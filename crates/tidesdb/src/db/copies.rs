@@ -14,7 +14,7 @@ use tidesdb_base::progress::{Progress, Step};
 use tidesdb_files::manifest::ManifestWriter;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::sched::NoThreads;
-use tidesdb_sys::vfs::OpenMode;
+use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 use super::target::Target;
 use crate::core::Core;
@@ -57,6 +57,20 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Log segments of a copy while it is verified: it has none.
 const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
 
+/// Gives a file a second name; false where that can't be.
+fn link(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<bool> {
+    match vfs.link(from, to) {
+        Ok(()) => Ok(true),
+        Err(e) => match e.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::AlreadyExists => {
+                Err(Error::io("link", to, e))
+            }
+            // Another file system, one without links, or too many of them.
+            _ => Ok(false),
+        },
+    }
+}
+
 impl Core {
     /// Makes a copy of the database.
     ///
@@ -71,7 +85,7 @@ impl Core {
     ) -> Result<()> {
         self.check_changeable()?;
         let _at_work = self.work.callers.enter()?;
-        self.check_is_elsewhere(path)?;
+        self.env.check_is_elsewhere(path)?;
         let _span = match sharing {
             Sharing::Linked => span!(INFO, "checkpoint", to = path.display()),
             Sharing::Copied => span!(INFO, "backup", to = path.display()),
@@ -95,19 +109,6 @@ impl Core {
         made
     }
 
-    /// Refuses the directory of the database, and what lies in it.
-    fn check_is_elsewhere(&self, path: &Path) -> Result<()> {
-        let same = |above: &Path| {
-            let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-            self.env.vfs.is_same_dir(above, &self.env.path).unwrap_or(false)
-        };
-        if path.starts_with(&self.env.path) || path.ancestors().any(same) {
-            let detail = format!("{} lies in the database's own directory", path.display());
-            return Err(Error::InvalidArgument(detail));
-        }
-        Ok(())
-    }
-
     fn fill(
         &self,
         target: &mut Target<'_>,
@@ -123,7 +124,7 @@ impl Core {
             self.health.check_open()?;
             let (from, to) = (self.env.path.join(kind.name()), target.path().join(kind.name()));
             target.note(kind);
-            if sharing == Sharing::Copied || !self.link(&from, &to)? {
+            if sharing == Sharing::Copied || !link(vfs, &from, &to)? {
                 self.copy_file(&from, &to, &mut buffer, &mut step)?;
             } else {
                 step.add(bytes)?;
@@ -139,20 +140,6 @@ impl Core {
         sync_parent(vfs, target.path())?;
         // CRASH: from here on it is a database, and everything of it is on disk.
         target.finish(number)
-    }
-
-    /// Gives a file a second name; false where that can't be.
-    fn link(&self, from: &Path, to: &Path) -> Result<bool> {
-        match self.env.vfs.link(from, to) {
-            Ok(()) => Ok(true),
-            Err(e) => match e.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::AlreadyExists => {
-                    Err(Error::io("link", to, e))
-                }
-                // Another file system, one without links, or too many of them.
-                _ => Ok(false),
-            },
-        }
     }
 
     fn copy_file(

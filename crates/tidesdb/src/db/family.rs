@@ -386,7 +386,7 @@ impl Family {
     /// # Errors
     /// `Corrupt` or `Io` when a table can't be opened, `Closed`.
     pub fn tree_stats(&self) -> Result<TreeStats> {
-        self.core().check_readable(&self.state)?;
+        self.core().health.check_readable(&self.state)?;
         TreeStats::of(&self.state)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tidesdb_base::error::Error;
 use tidesdb_lockfree::sync::lock;
 
-use super::{FamilyState, RunningClaims};
+use super::RunningClaims;
 use crate::version::CoveredTables;
 
 /// Why work of one kind last failed. It is returned once, and forgotten when the work succeeds.
@@ -131,23 +131,5 @@ impl FamilyCompactions {
     pub(crate) fn make_way(&self) -> bool {
         // ORDERING: as in `caller_waits`.
         self.callers.load(Ordering::Relaxed) > 0
-    }
-}
-
-impl FamilyState {
-    /// A flush or a compaction of the family is queued or running, by itself or because a caller
-    /// asked for it.
-    pub(crate) fn has_running_work(&self) -> bool {
-        self.flushes.are_under_way() || self.is_compacting()
-    }
-
-    /// A memtable waits to be written out, or is being written.
-    pub(crate) fn is_flushing(&self) -> bool {
-        self.flushes.are_under_way() || !self.view.load().frozen.is_empty()
-    }
-
-    /// A compaction is queued or running, by itself or because a caller asked for it.
-    pub(crate) fn is_compacting(&self) -> bool {
-        self.compactions.have_jobs() || self.compactions.lock().count() > 0
     }
 }

@@ -1,40 +1,13 @@
-//! Which runs of a family are being merged, and what compactions of it are queued.
-//!
-//! Several compactions of a family may be under way: one of old runs that takes long, and others of
-//! runs that came since. Each has claimed its runs, the newest ones that were free when it began,
-//! so the claimed runs of one are neighbours and no two compactions read or remove the same table.
+//! The right to compact some runs of a family, and the compactions that run in a database.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_lockfree::sync::lock;
 
-use super::FamilyState;
-
-/// Level and number of a run.
-pub(crate) type RunPlace = (u32, u64);
-
-/// Claims of runs, and queued compactions, of a family. Behind a lock, see
-/// [`super::FamilyCompactions::lock`].
-#[derive(Debug, Default)]
-pub(crate) struct RunningClaims {
-    claims: Vec<(u64, Vec<RunPlace>)>,
-    last: u64,
-    queued: BTreeSet<u64>,
-}
+use super::{FamilyState, RunPlace, RunningClaims};
 
 impl RunningClaims {
-    /// How many compactions are under way.
-    pub(crate) const fn count(&self) -> usize {
-        self.claims.len()
-    }
-
-    /// Whether a compaction has claimed the run.
-    pub(crate) fn holds(&self, run: RunPlace) -> bool {
-        self.claims.iter().any(|(_, runs)| runs.contains(&run))
-    }
-
     /// Claims runs that are free, until the returned value is dropped. `whole`: all that they hold
     /// is merged.
     pub(crate) fn claim(
@@ -43,25 +16,11 @@ impl RunningClaims {
         runs: Vec<RunPlace>,
         whole: bool,
     ) -> RunClaim {
-        self.last += 1;
         let young = runs.iter().filter(|&&(level, _)| level == 1).count();
         let taken_along = if whole && young < runs.len() { young as u64 } else { 0 };
         // ORDERING: relaxed; for an estimate.
         family.writes.flow.young_runs_taken_along.fetch_add(taken_along, Ordering::Relaxed);
-        self.claims.push((self.last, runs));
-        RunClaim { family: Arc::clone(family), number: self.last, taken_along }
-    }
-
-    /// Notes that a job for a compaction of so many bytes is queued; false if one is that is no
-    /// larger.
-    pub(crate) fn queue(&mut self, bytes: u64) -> bool {
-        let first = self.queued.first().is_none_or(|&least| bytes < least);
-        first && self.queued.insert(bytes)
-    }
-
-    /// The job begins, and looks for its work after that.
-    pub(crate) fn begin_queued(&mut self, bytes: u64) {
-        self.queued.remove(&bytes);
+        RunClaim { family: Arc::clone(family), number: self.add(runs), taken_along }
     }
 }
 
@@ -80,8 +39,7 @@ impl Drop for RunClaim {
         // ORDERING: as in `claim`.
         let taken_along = &self.family.writes.flow.young_runs_taken_along;
         taken_along.fetch_sub(self.taken_along, Ordering::Relaxed);
-        let mut running = self.family.compactions.lock();
-        running.claims.retain(|(number, _)| *number != self.number);
+        self.family.compactions.lock().remove(self.number);
     }
 }
 

@@ -1,13 +1,16 @@
 //! Column families: the state of each, and what is under way in it.
 
 mod background;
+mod claims;
 mod compactions;
 mod database_id;
 pub(crate) mod dead_ranges;
+mod given_operations;
 mod hook;
 mod keys;
 mod list;
 mod read_activity;
+mod running_work;
 mod settings;
 mod shared_options;
 mod space;
@@ -15,9 +18,8 @@ mod state;
 mod view;
 
 pub(crate) use self::background::{Failure, FamilyCompactions, FamilyFlushes, SliceBounds};
-pub(crate) use self::compactions::{
-    RunClaim, RunPlace, RunningClaims, RunningCompactions, interrupting,
-};
+pub(crate) use self::claims::{RunPlace, RunningClaims};
+pub(crate) use self::compactions::{RunClaim, RunningCompactions, interrupting};
 pub(crate) use self::database_id::DatabaseId;
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub(crate) use self::hook::{CommitHookSlot, RetiredHook};

@@ -28,6 +28,14 @@ impl View {
         frozen.min(self.active.first_sequence())
     }
 
+    /// Whether it may take the place of an earlier view: nothing that was in tables alone is in
+    /// memory.
+    fn follows(&self, earlier: &Self) -> bool {
+        // In this order: concurrent commits lower what the earlier one returns.
+        let first = self.first_unflushed();
+        earlier.first_unflushed() <= first
+    }
+
     /// Whether each frozen memtable ends before the next newer one begins.
     fn is_in_order(&self) -> bool {
         let newest_first = std::iter::once(&self.active).chain(&self.frozen);
@@ -70,8 +78,11 @@ impl CurrentView {
     /// other takes its place.
     pub(super) fn change(&self, change: impl FnOnce(&View) -> View, then: impl FnOnce(&View)) {
         let _one_at_a_time = lock(&self.changing);
-        let next = Arc::new(change(&self.view.load()));
+        let old = self.view.load();
+        let next = Arc::new(change(&old));
         debug_assert!(next.is_in_order(), "frozen memtables are out of order");
+        debug_assert!(next.follows(&old), "what was flushed is in memory again");
+        drop(old);
         step("view made");
         self.view.store(Arc::clone(&next));
         then(&next);

@@ -34,7 +34,7 @@ impl Core {
         let mut writers: Vec<_> =
             families.iter().map(|family| lock(&family.writes.direct_values)).collect();
         let writers_of = families.iter().zip(&mut writers);
-        let closed = writers_of.filter_map(|(family, writer)| self.close_locked(family, writer));
+        let closed = writers_of.filter_map(|(f, writer)| self.storage.close_locked(f, writer));
         let closed: Vec<_> = closed.collect();
         // No later commit gets into a table until the state was read.
         let _one_at_a_time: Vec<_> =

@@ -22,11 +22,13 @@ use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::steps::step;
+use tidesdb_sys::vfs::Vfs;
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
 use crate::output::table_output::{Written, remove_all};
+use crate::telemetry::Telemetry;
 use crate::telemetry::counters::Work;
 use crate::telemetry::spans::span;
 use crate::version::{
@@ -67,6 +69,26 @@ impl Flushed {
     }
 }
 
+/// Reports that a memtable was written to so many tables of so many bytes.
+fn report_flush(
+    telemetry: &Telemetry,
+    family: &FamilyState,
+    (tables, bytes): (u64, u64),
+    nanos: u64,
+) {
+    if telemetry.events.are_wanted(LogLevel::Info) {
+        let (family, milliseconds) = (family.name().to_string(), nanos / 1_000_000);
+        telemetry.events.report(&Event::Flushed { family, tables, bytes, milliseconds });
+    }
+}
+
+/// Removes the files of flushes that come to nothing.
+fn remove_outputs(vfs: &dyn Vfs, flushes: &[Flushed]) {
+    for flushed in flushes {
+        remove_all(vfs, &flushed.written.paths);
+    }
+}
+
 impl Core {
     /// Writes out the oldest frozen memtable of a family. False when there is none.
     ///
@@ -81,7 +103,7 @@ impl Core {
         let bytes = memtable.used_bytes();
         let flushed = self.write_tables(family, &view, memtable)?;
         let boundary = flushed.memtable.sealed_through();
-        if self.others_depend_on_log(family, boundary)
+        if self.families.others_depend_on_log(family, boundary)
             && let Err(e) = self.storage.log.sync_through(boundary)
         {
             remove_all(self.env.vfs.as_ref(), &flushed.written.paths);
@@ -93,17 +115,9 @@ impl Core {
         drop(one_at_a_time);
         let nanos = self.env.clock.monotonic_nanos().saturating_sub(started);
         self.flow.flushes.finished(bytes, nanos, thread_nanos);
-        self.report_flush(family, written, nanos);
+        report_flush(&self.telemetry, family, written, nanos);
         self.review_memory();
         Ok(true)
-    }
-
-    /// Reports that a memtable was written to so many tables of so many bytes.
-    fn report_flush(&self, family: &FamilyState, (tables, bytes): (u64, u64), nanos: u64) {
-        if self.telemetry.events.are_wanted(LogLevel::Info) {
-            let (family, milliseconds) = (family.name().to_string(), nanos / 1_000_000);
-            self.telemetry.events.report(&Event::Flushed { family, tables, bytes, milliseconds });
-        }
     }
 
     /// Writes out all frozen memtables of all families in one manifest edit. The log may be
@@ -135,29 +149,13 @@ impl Core {
                 match self.write_tables(family, &view, Arc::clone(memtable)) {
                     Ok(flushed) => all.push(flushed),
                     Err(e) => {
-                        self.remove_outputs(&all);
+                        remove_outputs(self.env.vfs.as_ref(), &all);
                         return Err(e);
                     }
                 }
             }
         }
         Ok(all)
-    }
-
-    /// Removes the files of flushes that come to nothing.
-    fn remove_outputs(&self, flushes: &[Flushed]) {
-        for flushed in flushes {
-            remove_all(self.env.vfs.as_ref(), &flushed.written.paths);
-        }
-    }
-
-    /// Whether a power cut that takes the log's unsynced part, with a flush of `family` through
-    /// `boundary` on disk, could tear a commit or leave a hole: some other family has commits in
-    /// that part of the log.
-    fn others_depend_on_log(&self, family: &Arc<FamilyState>, boundary: u64) -> bool {
-        self.families.all().iter().any(|other| {
-            !Arc::ptr_eq(other, family) && other.view.load().first_unflushed() <= boundary
-        })
     }
 
     fn check_disk_space(&self, family: &FamilyState) -> Result<()> {
@@ -192,6 +190,10 @@ impl Core {
             let family = flushed.family.id;
             let boundary = flushed.memtable.sealed_through();
             for table in &flushed.written.tables {
+                debug_assert!(
+                    table.highest_sequence <= boundary,
+                    "more than was frozen is flushed"
+                );
                 changes.push(Change::AddTable { family, table: Arc::clone(table) });
             }
             for &file in &flushed.written.value_logs {
@@ -206,7 +208,7 @@ impl Core {
         }
         // The manifest must not name a segment that a power cut can take with its name.
         if let Err(e) = self.storage.log.sync_names() {
-            self.remove_outputs(&flushes);
+            remove_outputs(self.env.vfs.as_ref(), &flushes);
             return Err(e);
         }
         // What lies in front of that is in tables, or of dropped families, and not replayed.
@@ -265,6 +267,8 @@ impl Core {
         family.writes.flow.flushed_bytes.store(0, Ordering::Relaxed);
         family.reads.activity.note_flush();
         family.change_view(|view| {
+            let oldest = view.frozen.last();
+            debug_assert!(oldest.is_none_or(|m| Arc::ptr_eq(m, &memtable)), "an older one is left");
             let change = TableChange { added: tables, ..TableChange::default() };
             let mut version = view.version.with_tables(change);
             version.value_logs.extend(value_logs);

@@ -89,11 +89,11 @@ fn a_value_log_that_was_removed_is_not_listed_again() {
     let (vfs, scheduler) = (Arc::new(SimVfs::new(1)), Arc::new(ManualScheduler::new(1)));
     let db = with_a_dead_value_log(&vfs, &scheduler);
     let (core, family) = (db.core(), db.family("a").unwrap());
-    let closed = core.close_direct_file(family.state()).unwrap();
+    let closed = core.storage.close_direct_file(family.state()).unwrap();
     core.schedule_compaction(family.state());
     while scheduler.step_lane(Lane::Compaction) {}
     assert_eq!(family.state().view.load().version.value_logs.len(), 0);
-    core.list_closed_file(family.state(), closed);
+    core.storage.list_closed_file(family.state(), closed);
     check_reopened(&vfs);
 }
 

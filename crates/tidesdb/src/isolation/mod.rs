@@ -15,6 +15,7 @@ mod out_conflicts;
 
 use std::sync::Mutex;
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::snapshot_registry::SnapshotRegistry;
 
 pub(crate) use self::dependencies::{Candidate, DangerousStructure, Dependencies};
@@ -27,4 +28,19 @@ pub(crate) struct Isolation {
     pub snapshots: SnapshotRegistry,
     /// What serializable transactions have read. Taken before the commit gate is entered.
     pub dependencies: Mutex<Dependencies>,
+}
+
+impl Isolation {
+    /// Watches the last snapshot that is older than the version of this sequence number.
+    pub(crate) fn watch_snapshot_before(&self, sequence: SequenceNumber) {
+        loop {
+            let snapshots = self.snapshots.list();
+            let older = snapshots.partition_point(|&snapshot| snapshot < sequence);
+            // The last one: with it gone, those before it are found here again.
+            let holder = older.checked_sub(1).and_then(|at| snapshots.get(at));
+            if holder.is_none_or(|&holder| self.snapshots.watch(&[holder])) {
+                return;
+            }
+        }
+    }
 }

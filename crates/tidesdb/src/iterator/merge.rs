@@ -29,6 +29,7 @@ pub(super) struct Merge {
     /// Numbers of the valid sources, as a heap.
     heap: Vec<usize>,
     direction: Direction,
+    /// A key to come back to.
     key: Vec<u8>,
 }
 
@@ -143,7 +144,26 @@ impl Merge {
         if self.direction == Direction::Backward {
             self.turn(Direction::Forward)?;
         }
-        self.advance(Source::next)
+        self.note_key();
+        let advanced = self.advance(Source::next);
+        debug_assert!(self.has_moved(Ordering::Greater), "a source goes back");
+        advanced
+    }
+
+    /// Remembers the present key for [`Merge::has_moved`], which only debug builds ask.
+    #[inline]
+    fn note_key(&mut self) {
+        if cfg!(debug_assertions)
+            && let Some(&current) = self.heap.first()
+        {
+            self.key.clear();
+            self.key.extend_from_slice(self.sources[current].key());
+        }
+    }
+
+    /// Whether the present key lies on that side of the one before.
+    fn has_moved(&self, to: Ordering) -> bool {
+        self.current().is_none_or(|current| current.key().cmp(&self.key) == to)
     }
 
     #[inline]
@@ -151,7 +171,10 @@ impl Merge {
         if self.direction == Direction::Forward {
             self.turn(Direction::Backward)?;
         }
-        self.advance(Source::prev)
+        self.note_key();
+        let advanced = self.advance(Source::prev);
+        debug_assert!(self.has_moved(Ordering::Less), "a source goes back");
+        advanced
     }
 
     /// Moves every source that stands on the present key one step on.

@@ -11,7 +11,7 @@ use tidesdb_sys::vfs::Vfs;
 
 use super::durable::{Recovered, Synced};
 use super::inventory::Inventory;
-use super::replay::Replayed;
+use super::replayed::Replayed;
 use super::workers::Workers;
 use crate::version::{Catalog, NO_LOG, PersistedState, begin_log_with};
 use crate::wal::{LogConfig, NoSegmentAt, Wal};

@@ -11,7 +11,7 @@ use tidesdb_lockfree::ordered::btree::{LoadedPart, Unlinked};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
-use super::load::{Notes, common_bytes};
+use super::notes::{Notes, common_bytes};
 use crate::memtable::Memtable;
 
 /// Notes looked at to choose the bounds of buckets, for each of them.

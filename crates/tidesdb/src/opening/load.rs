@@ -14,68 +14,17 @@ use std::sync::{Arc, Mutex};
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::wal::{Operation, SurvivingOperations};
-use tidesdb_lockfree::arena::Part;
+use tidesdb_files::wal::SurvivingOperations;
 use tidesdb_lockfree::ordered::btree::Unlinked;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::large_vec::LargeVec;
 
 use super::family_load::FamilyLoad;
-use super::piece::{Failure, Piece, Record, Target, Targets};
+use super::notes::Notes;
+use super::piece::{Failure, Piece, Record, Targets};
 use super::workers::Workers;
 
 /// Notes of a family that are worth sharing between threads.
 const SHARED_NOTES: usize = 16 << 10;
-
-/// What one thread at a time has decoded of a family.
-#[derive(Debug, Default)]
-pub(super) struct Notes {
-    part: Part,
-    /// In the order in which the versions lie in memory.
-    pub unlinked: LargeVec<Unlinked>,
-    /// The first key, of which all share `shared` bytes.
-    pub sample: Vec<u8>,
-    pub shared: usize,
-    /// Notes before this one have heads behind more bytes than that.
-    pub outdated: usize,
-    first_sequence: SequenceNumber,
-}
-
-impl Notes {
-    /// Bytes that all keys, `key` among them, share.
-    #[inline]
-    fn share(&mut self, key: &[u8]) -> usize {
-        if self.unlinked.is_empty() {
-            self.sample.clear();
-            self.sample.extend_from_slice(key);
-            self.shared = key.len();
-            self.first_sequence = u64::MAX;
-        } else if !key.starts_with(self.sample.get(..self.shared).unwrap_or_default()) {
-            self.shared = common_bytes(&self.sample, key);
-            self.outdated = self.unlinked.len();
-        }
-        self.shared
-    }
-
-    fn add(
-        &mut self,
-        target: &Target,
-        operation: &Operation<'_>,
-        (sequence, place): (SequenceNumber, u64),
-    ) -> Result<()> {
-        let skip = self.share(operation.key);
-        let order = (skip, place);
-        let unlinked = target.memtable.prepare(&mut self.part, operation, sequence, order)?;
-        self.unlinked.push(unlinked)?;
-        self.first_sequence = self.first_sequence.min(sequence);
-        Ok(())
-    }
-}
-
-/// How many leading bytes two keys share.
-pub(super) fn common_bytes(left: &[u8], right: &[u8]) -> usize {
-    left.iter().zip(right).take_while(|(a, b)| a == b).count()
-}
 
 /// What one thread at a time has decoded, by family.
 type Decoded = BTreeMap<u32, Notes>;

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | make the directory this opening's, look what is there | `directory`, `inventory`, `foreign` |
 //! | build the families that the manifest names | `known_families` |
-//! | replay the log into them | `replay`, `piece`, `load`, `family_load`, `workers` |
-//! | decide whether the log may end there | `log_end` |
+//! | replay the log into them | `replay`, `piece`, `load`, `notes`, `family_load`, `workers` |
+//! | decide whether the log may end there | `replayed`, `log_end` |
 //! | make that durable; begin manifest and log | `durable`, `beginning` |
 //! | replay and write out what memory had no room for | `unreplayed_log`, `retained_log` |
 //!
@@ -24,9 +24,11 @@ mod inventory;
 mod known_families;
 mod load;
 mod log_end;
+mod notes;
 mod open;
 mod piece;
 mod replay;
+mod replayed;
 mod retained_log;
 #[cfg(test)]
 mod tests;

@@ -20,7 +20,7 @@ use super::directory::{self, OwnedDirectory};
 use super::inventory::Inventory;
 use super::known_families::load_families;
 use super::piece::{Target, Targets};
-use super::replay::Replayed;
+use super::replayed::Replayed;
 use super::retained_log::RetainedLog;
 use super::unreplayed_log::{self, UnreplayedLog};
 use super::workers::Workers;

@@ -112,6 +112,7 @@ impl Piece {
         payload: &[u8],
         sequence: SequenceNumber,
     ) -> Result<(), NoMemory> {
+        debug_assert!(sequence > self.last_sequence(), "records of the log are out of order");
         let from = self.payloads.len();
         self.payloads.extend_from_slice(payload)?;
         let to = self.payloads.len();

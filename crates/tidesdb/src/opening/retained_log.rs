@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::replay::Replayed;
+use super::replayed::Replayed;
 use crate::core::Core;
 use crate::wal::LogConfig;
 

@@ -18,7 +18,8 @@ use tidesdb_sys::vfs::Vfs;
 
 use super::inventory::Inventory;
 use super::piece::{Target, Targets};
-use super::replay::{Replayed, replay_log, replay_rest};
+use super::replay::{replay_log, replay_rest};
+use super::replayed::Replayed;
 use super::workers::Workers;
 use crate::core::Core;
 use crate::family::FamilyState;

@@ -1,16 +1,14 @@
 //! Which values a setting takes: sizes with units, and descriptions for messages.
 
-use super::setting::Setting;
-
 /// Units of sizes, each 1024 times the one before; with or without `B` or `iB`.
 const UNITS: [(char, u32); 4] = [('K', 10), ('M', 20), ('G', 30), ('T', 40)];
 
 /// Settings whose default looks like a whole number, but that are none.
 const FRACTIONS: [&str; 1] = ["tombstone_density_trigger"];
 
-/// The value with its unit put in.
-pub(super) fn normalised(default: &Setting, value: &str) -> String {
-    if default.value.parse::<u64>().is_ok()
+/// The value of a setting with this default, with its unit put in.
+pub(super) fn normalised(default: &str, value: &str) -> String {
+    if default.parse::<u64>().is_ok()
         && let Some(bytes) = in_bytes(value)
     {
         return bytes.to_string();
@@ -18,9 +16,9 @@ pub(super) fn normalised(default: &Setting, value: &str) -> String {
     value.to_owned()
 }
 
-/// What values a setting takes, for people.
-pub(super) fn description(default: &Setting) -> &'static str {
-    match default.name.as_str() {
+/// What values a setting of this name and default takes, for people.
+pub(super) fn description(name: &str, default: &str) -> &'static str {
+    match name {
         "filter_kind" => "bloom or ribbon",
         "compression" => "none, snappy, lz4, lz4-fast or zstd",
         "key_order" => {
@@ -28,12 +26,12 @@ pub(super) fn description(default: &Setting) -> &'static str {
         }
         "sync_mode" => "none, full, or interval:MICROSECONDS",
         name if FRACTIONS.contains(&name) => "a number such as 0.5",
-        _ if default.value.parse::<bool>().is_ok() => "true or false",
+        _ if default.parse::<bool>().is_ok() => "true or false",
         "min_disk_space" => "none, or a size such as 64MB",
-        _ if default.value.parse::<u64>().is_ok() => {
+        _ if default.parse::<u64>().is_ok() => {
             "a whole number; sizes may have a unit, such as 64KB, 64MiB or 1G, of 1024 each"
         }
-        _ if default.value.parse::<f64>().is_ok() => "a number such as 0.01 or 1.5",
+        _ if default.parse::<f64>().is_ok() => "a number such as 0.01 or 1.5",
         _ => "another text",
     }
 }

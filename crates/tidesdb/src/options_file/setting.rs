@@ -58,7 +58,7 @@ impl Setting {
             let names = names.join(", ");
             return Err(format!("there is no setting '{name}'; settings are: {names}"));
         };
-        let setting = setting(accepted::normalised(default, value));
+        let setting = setting(accepted::normalised(&default.value, value));
         match scope.check(&setting.line()) {
             Ok(()) => Ok(setting),
             Err(Error::InvalidOptions(problems))
@@ -67,7 +67,7 @@ impl Setting {
                 Err(problems.join(", "))
             }
             Err(_) => {
-                let taken = accepted::description(default);
+                let taken = accepted::description(name, &default.value);
                 Err(format!("'{value}' is no value of {name}, which takes {taken}"))
             }
         }

@@ -27,6 +27,7 @@ pub(crate) struct KeySpan {
 impl KeySpan {
     /// The ranges between `bounds`, which ascend; together they hold all keys.
     pub(crate) fn between(mut bounds: Vec<Vec<u8>>) -> Vec<Self> {
+        debug_assert!(bounds.is_sorted(), "bounds of parts descend");
         bounds.dedup();
         let mut ranges = vec![Self::default()];
         for bound in bounds {

@@ -337,6 +337,8 @@ fn origin_of(core: &Core, family: &FamilyState, options: &FamilyOptions) -> Tabl
 }
 
 fn record_of(number: u64, place: OutputPlace, summary: TableSummary) -> TableRecord {
+    debug_assert!(summary.entries > 0 && summary.min_key <= summary.max_key, "an empty table");
+    debug_assert!(summary.min_seq <= summary.max_seq && place.level > 0, "{place:?}");
     TableRecord {
         number,
         level: place.level,

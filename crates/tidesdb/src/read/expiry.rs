@@ -26,7 +26,7 @@ impl Core {
     /// See [`crate::Family::get`].
     pub(crate) fn expiry_of(&self, family: &FamilyState, key: &[u8]) -> Result<Option<Expiry>> {
         let stored = family.keys.stored_key(key)?;
-        self.check_readable(family)?;
+        self.health.check_readable(family)?;
         let get = Get::new(self, family, &stored, None);
         // The view first, as for every read.
         let view = family.view.load();

@@ -65,7 +65,7 @@ impl Core {
         key: &[u8],
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
-        self.check_readable(family)?;
+        self.health.check_readable(family)?;
         let get = Get::new(self, family, key, read_point);
         let found =
             if self.telemetry.latencies.is_due() { get.look_timed(read) } else { get.look(read) }?;

@@ -22,7 +22,7 @@ use tidesdb_base::latency::TimedOperation;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
-pub(crate) use self::collect::{Collect, Pins, SharedBlock};
+pub(crate) use self::collect::{Collect, Pins};
 use self::tables::Search;
 use self::values::Pointer;
 use super::get::{Get, InMemory};
@@ -80,7 +80,7 @@ impl Core {
         if wanted.iter().any(|at| key(at).is_empty()) {
             return Err(Error::InvalidArgument("the key is empty".to_owned()));
         }
-        self.check_readable(family)?;
+        self.health.check_readable(family)?;
         if !wanted.is_sorted_by_key(key) {
             wanted = sorted(&wanted, key);
         }

@@ -4,12 +4,14 @@
 //! of a memtable's node), and allocates nothing: it borrows the family's view, asks each memtable,
 //! then each run whose key range and filter admit the key, and hands the value to the caller where
 //! it lies.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod copied;
 mod expiry;
 mod get;
 mod many;
 mod pinned;
+mod shared_block;
 
 pub(crate) use self::copied::{copied, copy_into};
 pub use self::expiry::Expiry;

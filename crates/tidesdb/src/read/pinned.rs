@@ -11,7 +11,7 @@ use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
 use super::get::{FoundInTable, Get};
-use super::many::SharedBlock;
+use super::shared_block::SharedBlock;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memory::{Holder, Lent, MemoryBudget};
@@ -101,7 +101,7 @@ impl Core {
         key: &[u8],
     ) -> Result<Option<PinnedValue>> {
         let key = &*family.keys.stored_key(key)?;
-        self.check_readable(family)?;
+        self.health.check_readable(family)?;
         let view = family.view.load();
         let get = Get::new(self, family, key, read_point);
         let Some(held) = get.hold(&view)? else {

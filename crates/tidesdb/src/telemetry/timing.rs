@@ -56,6 +56,22 @@ impl Telemetry {
         }
     }
 
+    /// Times a commit, of which [`super::latency_recorder::LatencyRecorder::is_due`]
+    /// said that it is to be timed.
+    #[inline(never)]
+    pub(crate) fn timed_commit<R>(
+        &self,
+        family: Option<&dyn Named>,
+        (bytes, operations): (u64, u64),
+        commit: impl FnOnce() -> R,
+    ) -> R {
+        let started = self.start_timing();
+        let result = commit();
+        let call = TimedCall { operation: TimedOperation::Commit, family, bytes, operations };
+        self.end_timing(started, call, OperationProfile::default);
+        result
+    }
+
     #[cold]
     fn report_slow(
         &self,

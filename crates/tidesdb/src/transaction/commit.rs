@@ -11,6 +11,7 @@ use super::conflicts::{Validation, WriteConflicts};
 use super::handle::{State, Transaction};
 use super::write_set::WriteSet;
 use crate::telemetry::events::HeldEvents;
+use crate::telemetry::timing::Named;
 use crate::wal::Reservation;
 use crate::write::{Prepared, Visible, WriteOptions};
 
@@ -80,7 +81,8 @@ impl Transaction {
         let batch = self.writes.as_deref().map(WriteSet::batch);
         let size = batch.map_or((0, 0), |batch| (batch.user_bytes, batch.count as u64));
         let family = batch.and_then(|batch| batch.families.first().cloned());
-        core.timed_commit(family.as_deref(), size, || self.commit_changes(options))
+        let family = family.as_deref().map(|family| family as &dyn Named);
+        core.telemetry.timed_commit(family, size, || self.commit_changes(options))
     }
 
     fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {

@@ -136,7 +136,7 @@ impl Transaction {
         if let Some(writes) = &self.writes
             && !writes.is_empty()
         {
-            core.check_readable(family)?;
+            core.health.check_readable(family)?;
             if let Some(own) = writes.find(family.id, key) {
                 let value = family.keys.order.value(own.value);
                 return Ok((true, (!self.is_dead(&own)).then(|| read(value))));
@@ -210,7 +210,7 @@ impl Transaction {
         self.check_active()?;
         self.check_family(family)?;
         // Before the registry of snapshots, of which a lock may be held for good in a forked child.
-        self.core().check_readable(family)?;
+        self.core().health.check_readable(family)?;
         match family.keys.stored_keys(keys)? {
             None => self.get_many(family, keys, collect),
             Some(keys) => self.get_many(family, &keys, collect),

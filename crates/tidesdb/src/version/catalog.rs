@@ -17,7 +17,7 @@ use tidesdb_files::manifest::{Change, Edit, ManifestWriter, Unsynced, closed, cu
 use tidesdb_files::naming;
 use tidesdb_sys::vfs::Vfs;
 
-use super::edit_check::admits;
+use super::edit_check::{admits, goes_forward};
 use super::persisted_state::PersistedState;
 
 use self::restating::ManifestRewrite;
@@ -301,6 +301,7 @@ impl Catalog {
             let detail = format!("a manifest edit contradicts its state: {edit:?}");
             return Outcome::Refused(Error::Internal(detail));
         }
+        debug_assert!(goes_forward(&self.state, &edit), "the log goes back: {edit:?}");
         if self.starts_another_manifest() {
             return self.begin_another_with(&edit);
         }

@@ -54,6 +54,11 @@ impl DirectoryLock {
         Self { vfs, dir: dir.to_path_buf(), right: Mutex::new(Right::Locked(guard)) }
     }
 
+    /// The directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Lets others have the directory.
     pub(crate) fn give_up(&self) {
         let right = std::mem::replace(&mut *lock(&self.right), Right::GivenUp);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use tidesdb_files::manifest::{Change, Edit};
 
-use super::persisted_state::PersistedState;
+use super::persisted_state::{NO_LOG, PersistedState};
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +24,18 @@ struct Changed {
 pub(super) fn admits(state: &PersistedState, edit: &Edit) -> bool {
     let mut changed = Changed::default();
     edit.changes.iter().all(|change| changed.admits(state, change))
+}
+
+/// Whether neither the start of the log nor what is flushed of a family goes back. An edit of which
+/// that is not true can be read, and says that commits are in the log which may have left it.
+pub(super) fn goes_forward(state: &PersistedState, edit: &Edit) -> bool {
+    edit.changes.iter().all(|change| match change {
+        Change::LogStart { segment } => state.log_start == NO_LOG || *segment >= state.log_start,
+        Change::FlushedThrough { family, sequence } => {
+            state.families.get(family).is_none_or(|known| *sequence >= known.flushed_through)
+        }
+        _ => true,
+    })
 }
 
 impl Changed {

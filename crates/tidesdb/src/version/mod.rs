@@ -3,13 +3,17 @@
 //! A [`Version`] lists sorted runs from newest to oldest and the value-log files that they point
 //! into. A flush or a compaction builds another version and swaps it in; readers of the old one
 //! keep its files alive until they let go.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod catalog;
 mod covered_tables;
 mod direct_values;
 mod directory_lock;
 mod edit_check;
+mod file_context;
+mod key_counts;
 mod liveness;
+mod measured_deletions;
 mod named_file;
 mod obsolete_files;
 mod orphans;
@@ -37,7 +41,9 @@ pub(crate) use self::catalog::{Catalog, InDoubt, restate_beside};
 pub(crate) use self::covered_tables::CoveredTables;
 pub(crate) use self::direct_values::{DirectValueWriter, OpenDirectFile};
 pub(crate) use self::directory_lock::DirectoryLock;
-pub(crate) use self::liveness::{KeyCounts, LivenessCount, LivenessRules};
+pub(crate) use self::file_context::FileContext;
+pub(crate) use self::key_counts::KeyCounts;
+pub(crate) use self::liveness::{LivenessCount, LivenessRules};
 pub(crate) use self::named_file::NamedFile;
 pub(crate) use self::obsolete_files::ObsoleteFiles;
 pub(crate) use self::orphans::{Orphans, has_orphans, remove_interrupted_creation};
@@ -47,7 +53,7 @@ pub(crate) use self::range_tombstones::{
 };
 pub(crate) use self::run::Run;
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
-pub(crate) use self::table_file::{FileContext, FilterAnswer, TableFile};
+pub(crate) use self::table_file::{FilterAnswer, TableFile};
 pub(crate) use self::torn_manifest::TornManifest;
 pub(crate) use self::value_log_file::ValueLogFile;
 pub(crate) use self::value_log_life::{Extent, ValueLogLife};
@@ -185,7 +191,15 @@ impl Version {
         next.runs.sort_by_key(|run| (std::cmp::Reverse(run.id), run.level));
         next.range_tombstones = range_tombstones;
         next.space = next.space_for(&[]);
+        debug_assert!(grown.iter().all(|&place| next.is_disjoint(place)), "tables overlap");
+        debug_assert!(next.is_newest_first(), "a run is out of its place");
         next
+    }
+
+    /// Whether its runs lie from new to old, each once.
+    fn is_newest_first(&self) -> bool {
+        let place = |run: &Run| (std::cmp::Reverse(run.id), run.level);
+        self.runs.is_sorted_by(|newer, older| place(newer) < place(older))
     }
 
     /// A version of these tables, each in the run that its record names, without range tombstones.

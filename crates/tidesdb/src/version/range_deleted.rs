@@ -13,26 +13,13 @@ use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_files::sstable::{Readahead, TableIterator, Uncached};
 use tidesdb_lockfree::sync::lock;
 
+use super::measured_deletions::{InTheWay, RangeDeleted};
 use super::{TableFile, Version, is_deleted_in_part};
 
 /// Places of a table that are looked at.
 const PLACES: usize = 32;
 /// Entries that are read at each place.
 const ENTRIES_PER_PLACE: u64 = 16;
-
-/// What is known of one table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct RangeDeleted {
-    /// Versions that a compaction leaves out, and how many when no snapshot is in the way.
-    now: u64,
-    without_snapshots: u64,
-    /// The newest tombstone when that was measured, and the snapshots that were in the way.
-    through: SequenceNumber,
-    in_the_way: InTheWay,
-}
-
-/// Snapshots that see an entry of a table and not all tombstones: the first, and how many.
-type InTheWay = (SequenceNumber, usize);
 
 impl TableFile {
     /// Versions that range tombstones hide from all readers, as far as it was measured.

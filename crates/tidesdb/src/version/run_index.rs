@@ -70,7 +70,7 @@ impl RunIndex {
             largest: head(&table.record.largest_key),
             table: Arc::clone(table),
         });
-        let counted = prefix_len.min(INLINE_PREFIX_BYTES) as u32;
+        let counted = u32::try_from(prefix_len.min(INLINE_PREFIX_BYTES)).unwrap_or(0);
         let prefix_mask = u128::MAX.checked_shl(128 - 8 * counted).unwrap_or(0);
         Self {
             prefix: wide_head(smallest) & prefix_mask,

@@ -10,6 +10,7 @@
 //!
 //! Made with each version for no snapshots, and anew for those that there are where it would slow
 //! writers.
+#![expect(clippy::cast_possible_truncation, reason = "estimates: what is too large is cut")]
 
 use super::{LivenessCount, LivenessRules, Run};
 

@@ -2,7 +2,7 @@
 
 mod in_parts;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -14,23 +14,11 @@ use tidesdb_files::sstable::Table;
 
 use self::in_parts::AskedInParts;
 pub(crate) use self::in_parts::FilterAnswer;
-use super::range_deleted::RangeDeleted;
+use super::measured_deletions::RangeDeleted;
 use super::table_descriptor::TableDescriptor;
-use super::{DirectoryLock, NamedFile, ObsoleteFiles};
-use crate::cache::{BlockCache, Claim, HeldAs, HeldTable, OpenFiles, TableMemory};
-use crate::memory::{Holder, MemoryBudget};
-
-/// What files of all families need to be opened and deleted.
-#[derive(Debug)]
-pub(crate) struct FileContext {
-    pub dir: PathBuf,
-    pub lock: Arc<DirectoryLock>,
-    pub obsolete: ObsoleteFiles,
-    pub open_files: OpenFiles,
-    pub blocks: Arc<BlockCache>,
-    pub budget: Arc<MemoryBudget>,
-    pub table_memory: TableMemory,
-}
+use super::{FileContext, NamedFile};
+use crate::cache::{Claim, HeldAs, HeldTable};
+use crate::memory::Holder;
 
 /// An open table that stays open while this is held; nothing when it was not open.
 pub(crate) type OpenTable = arc_swap::Guard<Option<Arc<Table>>>;
@@ -43,13 +31,13 @@ pub(crate) struct TableFile {
     pub record: Arc<TableRecord>,
     file: Arc<NamedFile>,
     open: ArcSwapOption<Table>,
-    /// Used in this period of [`TableMemory`].
+    /// Used in this period of [`crate::cache::TableMemory`].
     recently_used: AtomicBool,
     /// What gets asked of it while it was held in parts.
     asked_in_parts: AskedInParts,
     /// Bytes of the run that the table belongs to in the newest version.
     run_bytes: AtomicU64,
-    /// [`TableMemory`] knows the table.
+    /// [`crate::cache::TableMemory`] knows the table.
     was_opened: AtomicBool,
     /// Why a compaction could not read the table.
     damage: OnceLock<Error>,

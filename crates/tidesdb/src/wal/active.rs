@@ -133,6 +133,7 @@ impl Wal {
             });
             files.leave_full(&old.io);
         }
+        debug_assert!(next.header.base >= end, "the log goes back");
         let (position, prepare_from) = (next.header.base, next.prepare_from());
         self.active.store(Arc::new(next));
         // ORDERING: relaxed; a commit that sees the old value asks for nothing, or once too often.

@@ -50,12 +50,18 @@ impl Reservation<'_> {
         (self.start, self.end)
     }
 
+    /// Whether a record with so many bytes of payload fills the place.
+    fn fits(&self, payload_bytes: usize) -> bool {
+        record::record_bytes(payload_bytes) as u64 == self.end - self.start
+    }
+
     /// Writes the record of the commit.
     ///
     /// # Errors
     /// The failure that stopped the log. The place is a hole then.
     #[inline]
     pub(crate) fn write(&mut self, payload: &[u8]) -> Result<()> {
+        debug_assert!(self.fits(payload.len()), "a record of another length than its place");
         let header = record::commit_header(payload, self.record_place());
         let written = self.active.io.write_two(self.active.offset_of(self.start), &header, payload);
         written.map_err(|e| {
@@ -69,6 +75,7 @@ impl Reservation<'_> {
     /// bytes of payload as were asked for.
     #[cold]
     pub(crate) fn write_void(mut self, payload_bytes: usize) {
+        debug_assert!(self.fits(payload_bytes), "a record of another length than its place");
         let header = record::void_header(payload_bytes, self.record_place());
         match self.active.io.write(self.active.offset_of(self.start), &header) {
             Ok(()) => self.publish(),

@@ -46,6 +46,7 @@ impl Wal {
     /// Gives up the segments whose records all end at or before `position`. Only after the
     /// manifest, on disk, no longer needs them.
     pub(crate) fn retire_before(&self, position: u64) {
+        debug_assert!(position <= self.published(), "records that no table has yet are let go");
         let surplus = lock(&self.files).retire_before(&self.config, position);
         for path in surplus {
             // A file that stays behind is dead by the manifest and removed at the next open.

@@ -162,6 +162,8 @@ impl SegmentFiles {
 
     /// Keeps a segment that takes no more records.
     pub(super) fn retain(&mut self, segment: Retained) {
+        let before = self.retained.back().map_or(0, |before| before.end);
+        debug_assert!(before <= segment.base && segment.base <= segment.end, "{segment:?}");
         self.retained.push_back(segment);
     }
 

@@ -179,7 +179,7 @@ impl Core {
         let mut wait = WriterStall::new(self, family, no_wait);
         loop {
             let plan = self.review_memory();
-            let flushing = self.frozen_bytes();
+            let flushing = self.families.frozen_bytes();
             let rate = self.flow.flushes.bytes_per_second(wait.now());
             match memory_pace(plan.level, plan.room_bytes, flushing, rate) {
                 Pace::Free => break,
@@ -224,16 +224,6 @@ impl Core {
                 budget_bytes,
             });
         }
-    }
-
-    /// Bytes in frozen memtables of all families.
-    fn frozen_bytes(&self) -> u64 {
-        let families = self.families.all();
-        families
-            .iter()
-            .flat_map(|f| f.view.load().frozen.clone())
-            .map(|m| m.allocated_bytes())
-            .sum()
     }
 
     /// Freezes the largest memtables until what waits for a flush is as much as the plan wants.

@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::Result;
-use tidesdb_base::event::OperationProfile;
-use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::wal::record::record_bytes;
@@ -18,11 +16,12 @@ use tidesdb_files::wal::{BatchWriter, Operation};
 use super::admission::Admission;
 use super::apply::apply_operation;
 use super::batch::check_sizes;
+use super::follow_up::call_hook;
 use super::place::Visible;
 use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
 use crate::family::FamilyState;
-use crate::telemetry::timing::{Named, TimedCall};
+use crate::telemetry::timing::Named;
 use crate::wal::signature_of;
 
 /// Buffers larger than this are not kept for the thread's next commit.
@@ -55,26 +54,9 @@ impl Core {
             || self.with_room(kind.is_tombstone(), || self.write_operation(family, &operation));
         if self.telemetry.latencies.is_due() {
             let bytes = (key.len() + value.len()) as u64;
-            return self.timed_commit(Some(family), (bytes, 1), commit);
+            return self.telemetry.timed_commit(Some(&**family), (bytes, 1), commit);
         }
         commit()
-    }
-
-    /// Times a commit, of which [`crate::telemetry::latency_recorder::LatencyRecorder::is_due`]
-    /// said that it is to be timed.
-    #[inline(never)]
-    pub(crate) fn timed_commit<R>(
-        &self,
-        family: Option<&FamilyState>,
-        (bytes, operations): (u64, u64),
-        commit: impl FnOnce() -> R,
-    ) -> R {
-        let started = self.telemetry.start_timing();
-        let result = commit();
-        let family = family.map(|family| family as &dyn Named);
-        let call = TimedCall { operation: TimedOperation::Commit, family, bytes, operations };
-        self.telemetry.end_timing(started, call, OperationProfile::default);
-        result
     }
 
     #[inline]
@@ -84,7 +66,7 @@ impl Core {
         // 1. Check sizes and state, and slow down.
         check_sizes(key, value)?;
         self.check_writable(family)?;
-        self.check_no_doubt(family)?;
+        self.storage.check_no_doubt(family)?;
         let mut admission = Admission::new(operation.kind.is_tombstone(), false);
         self.admit(family, (user_bytes, 1), &mut admission)?;
         admission.pass();
@@ -102,14 +84,15 @@ impl Core {
         })?;
         family.counters.hot.add_commit(user_bytes, 1, log_bytes);
         // 7. Sync.
-        let syncs = family.options.syncs_commits() || self.syncs_commits();
+        let syncs = family.options.syncs_commits() || self.env.syncs_commits();
         let durable = self.make_durable(visible.sequence, syncs);
         // 8. Freeze, also when it is not durable: it is visible, and stays so.
         if visible.fills {
             self.freeze_if_full(family);
         }
         if family.writes.commit_hook.is_set() {
-            self.call_hook(family, visible.sequence, std::iter::once(*operation));
+            let operations = std::iter::once(*operation);
+            call_hook(&self.telemetry, family, visible.sequence, operations);
         }
         durable
     }
@@ -132,7 +115,8 @@ impl Core {
             || if options.no_wait { attempt() } else { self.with_room(!batch.has_puts, attempt) };
         if self.telemetry.latencies.is_due() {
             let size = (batch.user_bytes, batch.count as u64);
-            return self.timed_commit(batch.families.first().map(Arc::as_ref), size, commit);
+            let family = batch.families.first().map(|family| &**family as &dyn Named);
+            return self.telemetry.timed_commit(family, size, commit);
         }
         commit()
     }

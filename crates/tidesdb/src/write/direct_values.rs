@@ -175,44 +175,6 @@ impl Core {
         Ok(values)
     }
 
-    /// Ends the value log that the family's largest values go to, so that compactions may collect
-    /// it once the commits that point into it are in tables. One that is being appended to stays
-    /// open. Returns what the manifest is to record, which may as well be lost.
-    pub(crate) fn close_direct_file(&self, family: &FamilyState) -> Option<Change> {
-        let mut writer = family.writes.direct_values.try_lock().ok()?;
-        self.close_locked(family, &mut writer)
-    }
-
-    /// Records a closed file in the manifest.
-    pub(crate) fn list_closed_file(&self, family: &FamilyState, closed: Change) {
-        let mut catalog = lock(&self.storage.catalog);
-        let closed = catalog.still_listed([closed]);
-        if !family.is_dropped() && !closed.is_empty() {
-            // Without it the next opening takes the length of the file.
-            let _ = catalog.commit(closed);
-        }
-    }
-
-    /// As [`Core::close_direct_file`], for a caller who has locked the place of the family's
-    /// writer.
-    pub(crate) fn close_locked(
-        &self,
-        family: &FamilyState,
-        writer: &mut Option<Box<DirectValueWriter>>,
-    ) -> Option<Change> {
-        writer.take().map(|open| self.closed(family, &open))
-    }
-
-    /// The file is complete. No commit that points into it is under way: it would hold the lock
-    /// that the caller holds.
-    fn closed(&self, family: &FamilyState, complete: &DirectValueWriter) -> Change {
-        let bytes = complete.summary.file_len;
-        let through = self.storage.log.published();
-        complete.known.change_life(|life| life.close(through, Extent::whole(bytes)));
-        let file = ValueLogRecord { number: complete.options.number, bytes };
-        Change::AddValueLog { family: family.id, file }
-    }
-
     /// Appends and syncs the values of one family.
     fn append_values<'a>(
         &self,
@@ -222,7 +184,7 @@ impl Core {
         pointers: &mut Vec<Pointer<'a>>,
     ) -> Result<()> {
         let full = writer.take_if(|open| open.summary.file_len >= FULL_FILE_BYTES);
-        let closed = full.map(|full| self.closed(family, &full));
+        let closed = full.map(|full| self.storage.closed_value_log(family, &full));
         if writer.is_none() {
             *writer = Some(Box::new(self.start_direct_file(family, closed)?));
         }

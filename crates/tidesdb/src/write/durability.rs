@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
-use tidesdb_base::options::SyncMode;
 use tidesdb_sys::steps::step;
 
 use super::place::Visible;
@@ -23,7 +22,7 @@ impl Core {
     pub(super) fn write_nothing(&self, options: WriteOptions) -> Result<()> {
         self.health.check_open()?;
         // Of a database that was opened for reading all that it shows is on disk.
-        if self.env.options.read_only || !options.sync.unwrap_or_else(|| self.syncs_commits()) {
+        if self.env.options.read_only || !options.sync.unwrap_or_else(|| self.env.syncs_commits()) {
             return Ok(());
         }
         self.sync_log()
@@ -53,7 +52,7 @@ impl Core {
         options: WriteOptions,
     ) -> Result<()> {
         let syncs = |family: &Arc<FamilyState>| family.options.syncs_commits();
-        let usual = || self.syncs_commits() || batch.families.iter().any(syncs);
+        let usual = || self.env.syncs_commits() || batch.families.iter().any(syncs);
         self.make_durable(visible.sequence, options.sync.unwrap_or_else(usual))
     }
 
@@ -67,9 +66,5 @@ impl Core {
         let synced = self.storage.log.sync_commit(sequence);
         note_sync(self.env.clock.monotonic_nanos().saturating_sub(started));
         synced.or_else(|cause| self.sync_by_repair(sequence, cause))
-    }
-
-    pub(super) fn syncs_commits(&self) -> bool {
-        self.env.options.sync_mode == SyncMode::Full
     }
 }

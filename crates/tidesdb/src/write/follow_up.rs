@@ -11,6 +11,20 @@ use super::place::Visible;
 use super::{WriteBatch, WriteOptions};
 use crate::core::Core;
 use crate::family::FamilyState;
+use crate::telemetry::Telemetry;
+
+/// Calls the hook of a family with what a commit has done to it, and reports one that panics.
+pub(super) fn call_hook<'a>(
+    telemetry: &Telemetry,
+    family: &FamilyState,
+    sequence: u64,
+    operations: impl Iterator<Item = Operation<'a>>,
+) {
+    if family.call_hook(sequence, operations) {
+        let function = format!("the commit hook of '{}'", family.name());
+        telemetry.events.report(&Event::FunctionPanicked { function });
+    }
+}
 
 impl Core {
     /// What follows once a batch is visible: it is made durable, full memtables are frozen, and
@@ -43,20 +57,8 @@ impl Core {
             }
             if family.writes.commit_hook.is_set() {
                 let of_family = |operation: &Operation<'_>| operation.family == family.id;
-                self.call_hook(family, sequence, batch.operations().filter(of_family));
+                call_hook(&self.telemetry, family, sequence, batch.operations().filter(of_family));
             }
-        }
-    }
-
-    pub(super) fn call_hook<'a>(
-        &self,
-        family: &FamilyState,
-        sequence: u64,
-        operations: impl Iterator<Item = Operation<'a>>,
-    ) {
-        if family.call_hook(sequence, operations) {
-            let function = format!("the commit hook of '{}'", family.name());
-            self.telemetry.events.report(&Event::FunctionPanicked { function });
         }
     }
 }

@@ -58,7 +58,7 @@ impl Core {
         match self.storage.log.try_reserve(payload.len(), signature) {
             Ok(Ok(place)) => {
                 step("place taken");
-                if let Err(refused) = self.refuse_doubt(families) {
+                if let Err(refused) = self.storage.refuse_doubt(families) {
                     return Err(self.call_off(place, payload, refused));
                 }
                 Ok(Ok(place))

@@ -55,7 +55,7 @@ impl Core {
         let mut admission = Admission::new(!batch.has_puts, options.no_wait);
         for family in batch.families.iter() {
             self.check_writable(family)?;
-            self.check_no_doubt(family)?;
+            self.storage.check_no_doubt(family)?;
             self.admit(family, (bytes / families, operations / families), &mut admission)?;
         }
         admission.pass();

@@ -75,6 +75,7 @@ impl BlockBuilder {
 
     /// Replaces `out` by the block's raw bytes and starts the next block. Must not be empty.
     pub(crate) fn finish(&mut self, out: &mut Vec<u8>) {
+        debug_assert!(!self.entries.is_empty(), "a block without entries");
         let prefix_len = self.prefix_len;
         self.lengths.clear();
         self.encoded.clear();

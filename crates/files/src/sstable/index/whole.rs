@@ -25,29 +25,46 @@ const PIECE_BYTES: u64 = 256 << 10;
 /// [`Error::Corruption`] or [`Error::Io`] when a node can't be read or is malformed, and
 /// [`Error::OutOfMemory`].
 pub(crate) fn read(table: &Table, index: &TreeIndex) -> Result<FlatIndex> {
-    let malformed = || {
-        Error::corruption(table.path(), index.leaf_bytes(), "the nodes of the index are malformed")
+    let wrong = |detail: String| Error::corruption(table.path(), index.leaf_bytes(), detail);
+    let nodes = index.nodes();
+    let unlike_root = |node: usize| {
+        let (count, from, to) =
+            (index.leaves_of(node), index.first_offset(node), index.first_offset(node + 1));
+        wrong(format!(
+            "expected index node {node} of {nodes} to name {count} data blocks from {from} to {to}, \
+             as the root does, found others"
+        ))
     };
-    let nodes_end = index.nodes_end().ok_or_else(malformed)?;
+    let nodes_end = index.nodes_end().ok_or_else(|| {
+        wrong(format!("expected {nodes} index nodes within a file, found lengths beyond any"))
+    })?;
     let (mut leaves, mut buffer, mut raw) = (IndexBuilder::default(), LargeVec::new(), Vec::new());
     let mut piece = 0..0;
-    for node in 0..index.nodes() {
-        let handle = index.node_handle(node).ok_or_else(malformed)?;
+    for node in 0..nodes {
+        let handle = index.node_handle(node).ok_or_else(|| unlike_root(node))?;
         let len = u64::from(handle.len);
         if handle.offset + len > piece.end {
             let count = PIECE_BYTES.min(nodes_end.saturating_sub(handle.offset)).max(len);
-            let bytes = usize::try_from(count).map_err(|_| malformed())?;
+            let bytes = usize::try_from(count).map_err(|_| unlike_root(node))?;
             table.read_ahead(handle.offset, bytes, &mut buffer)?;
             piece = handle.offset..handle.offset + count;
         }
-        let at = usize::try_from(handle.offset - piece.start).map_err(|_| malformed())?;
+        let at = usize::try_from(handle.offset - piece.start).map_err(|_| unlike_root(node))?;
         let stored = buffer.get(at..at + handle.len as usize).unwrap_or_default();
         let block = table.decode_block(handle, stored, raw)?;
-        add(index, node, block.view(), &mut leaves).map_err(|error| error.or(malformed))?;
+        add(index, node, block.view(), &mut leaves)
+            .map_err(|error| error.or(|| unlike_root(node)))?;
         raw = block.into_raw();
     }
-    let whole = leaves.into_index().map_err(|error| error.or(malformed))?;
-    if whole.len() == index.leaves() { Ok(whole) } else { Err(malformed()) }
+    let bytes = leaves.encoded_bound();
+    let whole = leaves.into_index().map_err(|error| {
+        error.or(|| wrong(format!("expected separators below 4 GiB, found about {bytes} bytes")))
+    })?;
+    let (expected, found) = (index.leaves(), whole.len());
+    if found == expected {
+        return Ok(whole);
+    }
+    Err(wrong(format!("expected index nodes that name {expected} data blocks, found {found}")))
 }
 
 /// Adds the entries of a node; `Malformed` when it contradicts itself or the root.

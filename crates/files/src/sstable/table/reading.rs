@@ -34,8 +34,17 @@ impl Table {
             Some(parts) if parts.hold(handle) => parts
                 .decode(handle, self.identity, stored, raw)
                 .map_err(|text| Error::corruption(&self.path, handle.offset, text)),
-            _ => self.decode_block(handle, stored, raw),
+            _ => {
+                debug_assert!(self.holds(handle), "a block behind the last of the table");
+                self.decode_block(handle, stored, raw)
+            }
         }
+    }
+
+    /// Whether a block lies where the table has blocks.
+    fn holds(&self, handle: BlockHandle) -> bool {
+        let end = handle.offset.checked_add(u64::from(handle.len));
+        end.is_some_and(|end| self.index.blocks_end().is_none_or(|last| end <= last))
     }
 
     /// Reads `len` bytes at `offset` into the front of `scratch`, which grows as needed.

@@ -70,7 +70,7 @@ impl Family {
     /// # Errors
     /// `Corrupt` or `Io` when a table can't be opened, `Closed`.
     pub fn approximate_count(&self, range: impl KeyRange) -> Result<u64> {
-        self.core().check_readable(&self.state)?;
+        self.core().health.check_readable(&self.state)?;
         // What is left are limits in an order of the application's own.
         let (bounds, _) = ScanOptions::new().range(range).into_bounds(&self.state.keys.order)?;
         let (from, to) = (bounds.lower.as_deref(), bounds.upper.as_deref());
@@ -159,7 +159,7 @@ impl Family {
     /// What is there now. A lock of the registry of snapshots may be held for good in a forked
     /// child, so it is not asked there.
     fn snapshot(&self) -> Result<Snapshot> {
-        self.core().check_readable(&self.state)?;
+        self.core().health.check_readable(&self.state)?;
         Ok(Snapshot::take(self.core()))
     }
 

@@ -23,7 +23,7 @@ fn a_value_log_that_is_closed_after_the_look_is_not_settled() {
     let closed = state.closed_value_logs();
     assert!(closed.is_empty() && settled() == [false], "nothing was put to the test");
     family.put(b"second", &large).unwrap();
-    db.core().close_direct_file(state).unwrap();
+    db.core().storage.close_direct_file(state).unwrap();
     state.settle(&closed);
     assert_eq!(settled(), [false]);
     state.settle_value_logs();

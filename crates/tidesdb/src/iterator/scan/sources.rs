@@ -51,7 +51,7 @@ impl ScanSources {
         own: Option<&Arc<OwnWrites>>,
     ) -> Result<Self> {
         let core = owner.core();
-        core.check_readable(family)?;
+        core.health.check_readable(family)?;
         let snapshot = match &bounds.snapshot {
             Some(snapshot) if !snapshot.belongs_to(core) => {
                 return Err(Error::InvalidArgument(

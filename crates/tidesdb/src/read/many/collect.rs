@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 use tidesdb_files::sstable::{BlockHolder, BlockRef, Found};
 
+use super::super::shared_block::SharedBlock;
 use super::super::{PinnedValue, copied};
 use crate::cache::HeldBlock;
 use crate::family::FamilyState;
-use crate::memory::{Holder, Lent, MemoryBudget};
+use crate::memory::MemoryBudget;
 use crate::memtable::MemtableVersion;
 
 /// Takes values that are found, each with the place of its key.
@@ -86,16 +87,6 @@ pub(crate) struct Pins<'a> {
     pub values: Vec<Option<PinnedValue>>,
 }
 
-/// A block that several values keep. Its memory counts once.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedBlock(Arc<(HeldBlock, Lent)>);
-
-impl BlockHolder for SharedBlock {
-    fn view(&self) -> BlockRef<'_> {
-        self.0.0.view()
-    }
-}
-
 impl Pins<'_> {
     fn put(&mut self, at: usize, value: PinnedValue) {
         if let Some(place) = self.values.get_mut(at) {
@@ -108,8 +99,7 @@ impl Collect for Pins<'_> {
     type Held = SharedBlock;
 
     fn hold(&self, block: HeldBlock) -> SharedBlock {
-        let lent = self.budget.lend(Holder::Scans, block.memory_bytes() as u64);
-        SharedBlock(Arc::new((block, lent)))
+        SharedBlock::new(block, self.budget)
     }
 
     fn in_memory(

@@ -17,6 +17,7 @@ use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
 use super::views::Views;
+use super::window::Window;
 use crate::cache::{BlockCache, CachedBlocks, TalliedBlocks};
 use crate::family::dead_ranges::KnownRanges;
 use crate::family::{FamilyState, View};
@@ -29,23 +30,6 @@ use std::sync::Arc;
 
 /// Bytes read at a time when a long range of a table is looked through.
 const READAHEAD_BYTES: usize = 64 << 10;
-
-/// Sequence numbers that matter: those behind `since`, up to `through`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
-    pub since: SequenceNumber,
-    pub through: SequenceNumber,
-}
-
-impl Window {
-    pub(super) const fn is_empty(self) -> bool {
-        self.through <= self.since
-    }
-
-    fn holds(self, sequence: SequenceNumber) -> bool {
-        self.since < sequence && sequence <= self.through
-    }
-}
 
 /// A version in the window.
 #[derive(Clone, Copy, Debug)]

@@ -11,7 +11,7 @@ use tidesdb_base::key_ranges::ends_behind;
 use tidesdb_files::wal::BatchReader;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
-use super::changes::Window;
+use super::window::Window;
 use crate::family::dead_ranges::{KnownRanges, Reader};
 use crate::transaction::read_set::RangeIndex;
 use crate::transaction::read_set::ReadSet;

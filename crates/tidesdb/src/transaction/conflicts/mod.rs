@@ -44,6 +44,7 @@
 //! | `changes` | which keys have newer versions than a snapshot |
 //! | `logged_changes` | the same for many reads, from what was logged since the first look |
 //! | `views` | the views of families that a commit looks at |
+//! | `window` | the commits that it looks at |
 
 mod changes;
 mod logged_changes;
@@ -52,6 +53,7 @@ mod recording;
 mod repeatable_reads;
 mod validation;
 mod views;
+mod window;
 mod write_conflicts;
 
 #[cfg(test)]

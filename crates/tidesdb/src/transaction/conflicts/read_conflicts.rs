@@ -6,8 +6,9 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
-use super::changes::{Window, changes_of_reads};
+use super::changes::changes_of_reads;
 use super::logged_changes::{Bounds, MOST_KEYS, logged_changes};
+use super::window::Window;
 use super::write_conflicts::named;
 use crate::cache::BlockCache;
 use crate::isolation::OutConflicts;

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 
-use super::changes::{Window, changes_of_reads};
+use super::changes::changes_of_reads;
 use super::logged_changes::{Bounds, logged_changes};
 use super::validation::Validation;
+use super::window::Window;
 use crate::family::FamilyState;
 use crate::transaction::read_set::ReadSet;
 

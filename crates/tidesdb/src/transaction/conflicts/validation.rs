@@ -9,10 +9,10 @@ use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::steps::step;
 
-use super::changes::Window;
 use super::logged_changes::{Bounds, MOST_TRIES, MOST_WAITED_FOR_BYTES};
 use super::read_conflicts::ReadConflicts;
 use super::recording::{LockedDependencies, is_long, record_at_once, record_in_parts};
+use super::window::Window;
 use super::write_conflicts::{WriteConflicts, conflict, named, wait_for_conflicting};
 use crate::core::Core;
 use crate::family::FamilyState;

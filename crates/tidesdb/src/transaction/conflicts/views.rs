@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::Guard;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
-use super::changes::Window;
+use super::window::Window;
 use crate::family::dead_ranges::{KnownRanges, Reader};
 use crate::family::{FamilyList, FamilyState, View};
 #[cfg(test)]

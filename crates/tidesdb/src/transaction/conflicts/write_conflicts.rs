@@ -6,8 +6,9 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::steps::step;
 
-use super::changes::{Window, changes_of_key};
+use super::changes::changes_of_key;
 use super::views::Views;
+use super::window::Window;
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::wal::{ANY_KEY, Wal};

@@ -94,3 +94,18 @@ fn an_edit_that_contradicts_the_state_is_refused_before_a_byte_is_written() {
     catalog.commit(vec![create(2), table(2, 11)]).unwrap();
     assert!(catalog.state.families.contains_key(&2));
 }
+
+#[test]
+fn an_edit_goes_forward_unless_log_or_flushes_go_back() {
+    let mut state = PersistedState::default();
+    let flushed = |sequence| Change::FlushedThrough { family: 1, sequence };
+    let log = |segment| Change::LogStart { segment };
+    assert!(state.apply(&Edit::new(vec![create(1), flushed(50), log(7)])));
+    let goes = |change| goes_forward(&state, &Edit::new(vec![create(2), change]));
+    for (forward, back) in [(flushed(50), flushed(49)), (log(7), log(6))] {
+        assert!(goes(forward) && !goes(back));
+    }
+    assert!(goes(log(8)) && goes(log(NO_LOG)));
+    let closed = PersistedState { log_start: NO_LOG, ..PersistedState::default() };
+    assert!(goes_forward(&closed, &Edit::new(vec![log(8)])), "the first commit of a later life");
+}

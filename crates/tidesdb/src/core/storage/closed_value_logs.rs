@@ -1,0 +1,53 @@
+//! Value logs that large values of commits went to, and that take no more: what the manifest is to
+//! know of them.
+
+use tidesdb_files::manifest::{Change, ValueLogRecord};
+use tidesdb_lockfree::sync::lock;
+
+use super::Storage;
+use crate::family::FamilyState;
+use crate::version::{DirectValueWriter, Extent};
+
+impl Storage {
+    /// Ends the value log that the family's largest values go to, so that compactions may collect
+    /// it once the commits that point into it are in tables. One that is being appended to stays
+    /// open. Returns what the manifest is to record, which may as well be lost.
+    pub(crate) fn close_direct_file(&self, family: &FamilyState) -> Option<Change> {
+        let mut writer = family.writes.direct_values.try_lock().ok()?;
+        self.close_locked(family, &mut writer)
+    }
+
+    /// Records a closed file in the manifest.
+    pub(crate) fn list_closed_file(&self, family: &FamilyState, closed: Change) {
+        let mut catalog = lock(&self.catalog);
+        let closed = catalog.still_listed([closed]);
+        if !family.is_dropped() && !closed.is_empty() {
+            // Without it the next opening takes the length of the file.
+            let _ = catalog.commit(closed);
+        }
+    }
+
+    /// As [`Storage::close_direct_file`], for a caller who has locked the place of the family's
+    /// writer.
+    pub(crate) fn close_locked(
+        &self,
+        family: &FamilyState,
+        writer: &mut Option<Box<DirectValueWriter>>,
+    ) -> Option<Change> {
+        writer.take().map(|open| self.closed_value_log(family, &open))
+    }
+
+    /// The file is complete. No commit that points into it is under way: it would hold the lock
+    /// that the caller holds.
+    pub(crate) fn closed_value_log(
+        &self,
+        family: &FamilyState,
+        complete: &DirectValueWriter,
+    ) -> Change {
+        let bytes = complete.summary.file_len;
+        let through = self.log.published();
+        complete.known.change_life(|life| life.close(through, Extent::whole(bytes)));
+        let file = ValueLogRecord { number: complete.options.number, bytes };
+        Change::AddValueLog { family: family.id, file }
+    }
+}
