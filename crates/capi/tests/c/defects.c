@@ -206,8 +206,8 @@ static void many_snapshots(tidesdb_t *db)
     CHECK(tables_of(cf) == 1);
 }
 
-/* 8: what was read has changed, and the change is in a memtable that was full: at once and once it is
-   in a table, with a memtable of its own and with a shared one. */
+/* 8: what was read has changed, and the change is in a memtable that was full: at once and once it
+   is in a table, with a memtable of its own and with a shared one. */
 static void changes_in_full_memtables(const char *directory)
 {
     char path[4096];

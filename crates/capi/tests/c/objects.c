@@ -78,8 +78,8 @@ static int listed(tidesdb_objstore_t *store, const char *prefix)
     return seen;
 }
 
-/* A prefix is one of bytes, which a key may go on behind within a name; overwriting changes the size,
-   and deleting makes room for what is to be put only once. */
+/* A prefix is one of bytes, which a key may go on behind within a name; overwriting changes the
+   size, and deleting makes room for what is to be put only once. */
 static void prefixes_and_sizes(const char *directory)
 {
     static const char *const keys[] = {"uwal_1.log", "uwal_2.log", "uwal/x",

@@ -107,7 +107,8 @@ static uint64_t sum_of(const char *directory)
         int byte, n;
         if (entry->d_name[0] == '.' || strncmp(entry->d_name, "LO", 2) == 0) continue;
         snprintf(name, sizeof name, "%s/%s", directory, entry->d_name);
-        for (n = 0; entry->d_name[n] != 0; n++) one = (one ^ (uint8_t)entry->d_name[n]) * 1099511628211u;
+        for (n = 0; entry->d_name[n] != 0; n++)
+            one = (one ^ (uint8_t)entry->d_name[n]) * 1099511628211u;
         file = fopen(name, "r");
         CHECK(file != NULL);
         while ((byte = getc(file)) != EOF) one = (one ^ (uint8_t)byte) * 1099511628211u;
@@ -165,7 +166,8 @@ static int keys_in(tidesdb_t *db, const char *name)
         size_t size = 0;
         int code;
         snprintf(key, sizeof key, "k%05d", n);
-        code = tidesdb_txn_get(txn, tidesdb_get_column_family(db, name), bytes(key), 6, &found, &size);
+        code = tidesdb_txn_get(txn, tidesdb_get_column_family(db, name), bytes(key), 6, &found,
+                               &size);
         CHECK(code == TDB_SUCCESS || code == TDB_ERR_NOT_FOUND);
         if (code != TDB_SUCCESS) continue;
         CHECK(size == value_of(n, value) && memcmp(found, value, size) == 0);
@@ -203,7 +205,8 @@ static void make(const char *directory, const char *name, enum closed closed)
         CHECK_OK(tidesdb_compact(tidesdb_get_column_family(db, "one")));
         {
             tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
-            CHECK_OK(tidesdb_txn_delete(txn, tidesdb_get_column_family(db, "one"), bytes("gone"), 4));
+            CHECK_OK(tidesdb_txn_delete(txn, tidesdb_get_column_family(db, "one"), bytes("gone"),
+                                        4));
             CHECK_OK(tidesdb_txn_commit(txn));
             tidesdb_txn_free(txn);
         }

@@ -27,7 +27,8 @@ static void change(tidesdb_t *db, const char *name, size_t threshold, int sync_m
     config.min_disk_space = 0;
     config.klog_value_threshold = threshold;
     config.sync_mode = sync_mode;
-    CHECK_OK(tidesdb_cf_update_runtime_config(tidesdb_get_column_family(db, name), &config, stored));
+    CHECK_OK(
+        tidesdb_cf_update_runtime_config(tidesdb_get_column_family(db, name), &config, stored));
     check(db, name, threshold, sync_mode);
 }
 
