@@ -330,7 +330,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             return self.fail_malformed();
         };
         self.key.truncate(self.prefix_len);
-        self.key.extend_from_slice(entry.head());
+        entry.append_head(&mut self.key);
         self.key.extend_from_slice(block.tail(&entry));
         self.position = position;
         self.entry = Some(entry);

@@ -22,6 +22,9 @@ use crate::family::FamilyState;
 use crate::memory::{Holder, Lent};
 use crate::telemetry::counters::Hot;
 
+/// The content where there is no source.
+const NOTHING: (ValueKind, &[u8]) = (ValueKind::Tombstone, &[]);
+
 /// Where to go.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Movement<'k> {
@@ -121,14 +124,13 @@ impl StoredScan {
     #[inline]
     pub(super) fn value(&self) -> Result<&[u8]> {
         self.check_at_home()?;
-        match self.sources.merge.current() {
-            Some(source) if self.valid() => match source.kind() {
-                ValueKind::ValuePointer => {
-                    self.values.fetch(&self.sources.view.version, source.value())
-                }
-                _ => Ok(source.value()),
-            },
-            _ => Ok(&[]),
+        if !self.valid() {
+            return Ok(&[]);
+        }
+        let (kind, value) = self.sources.merge.current().map_or(NOTHING, Source::content);
+        match kind {
+            ValueKind::ValuePointer => self.values.fetch(&self.sources.view.version, value),
+            _ => Ok(value),
         }
     }
 

@@ -58,11 +58,6 @@ impl Source {
     }
 
     #[inline]
-    pub(super) fn kind(&self) -> ValueKind {
-        each!(self, s => s.kind())
-    }
-
-    #[inline]
     pub(super) fn sequence(&self) -> SequenceNumber {
         match self {
             Self::Memtable(source) => source.sequence(),
@@ -77,9 +72,16 @@ impl Source {
         each!(self, s => s.expires_at())
     }
 
+    /// The kind and the expiry: whether there is something to show.
     #[inline]
-    pub(super) fn value(&self) -> &[u8] {
-        each!(self, s => s.value())
+    pub(super) fn kind_and_expiry(&self) -> (ValueKind, u64) {
+        each!(self, s => (s.kind(), s.expires_at()))
+    }
+
+    /// The kind, and the value or what stands for it.
+    #[inline]
+    pub(super) fn content(&self) -> (ValueKind, &[u8]) {
+        each!(self, s => (s.kind(), s.value()))
     }
 
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {

@@ -19,6 +19,7 @@
 //! corruption error. Immutable, shared by all threads.
 
 mod builder;
+mod fields;
 mod owned;
 mod stored;
 
@@ -28,8 +29,8 @@ pub(crate) use stored::{
     Place, TRAILER_BYTES, Unopened, is_stored_as_it_is, open_stored, seal_stored,
 };
 
+use self::fields::{long_fields, short_fields};
 use std::cmp::Ordering;
-use tidesdb_base::codec::Decoder;
 use tidesdb_base::{SequenceNumber, ValueKind};
 
 const HEADER_BYTES: usize = 8;
@@ -72,6 +73,14 @@ impl EntrySpan {
     #[inline]
     pub(crate) fn head(&self) -> &[u8] {
         self.head.get(..self.head_len).unwrap_or_default()
+    }
+
+    /// Appends [`EntrySpan::head`]. To copy four bytes and drop some takes fewer steps than to
+    /// copy as many as there are.
+    #[inline]
+    pub(crate) fn append_head(&self, key: &mut Vec<u8>) {
+        key.extend_from_slice(&self.head);
+        key.truncate(key.len() - (HEAD_BYTES - self.head_len));
     }
 }
 
@@ -213,32 +222,28 @@ impl<'b> BlockRef<'b> {
     }
 
     /// Parses the entry at `position`; `None` when the block is malformed there or too short.
-    #[inline]
+    // A step of a walk parses one: a call would copy the block's figures and the entry's.
+    #[inline(always)]
     pub(crate) fn entry(self, position: usize) -> Option<EntrySpan> {
         if position >= self.len() {
             return None;
         }
-        let bytes = self.raw.get(self.entry_start(position)?..)?;
-        let (&tag, rest) = bytes.split_first()?;
-        let (seq, rest) = split_seq(rest, usize::from(tag >> TAG_SEQ_SHIFT & 7))?;
-        let kind = ValueKind::of_version(tag & TAG_KIND)?;
-        let (expires_at, suffix_len, value_len, left) = match rest {
-            // Nearly every entry: no expiry, and both lengths in one byte.
-            [suffix_len @ 0..0x80, value_len @ 0..0x80, rest @ ..] if tag < TAG_HAS_EXPIRY => {
-                (0, usize::from(*suffix_len), usize::from(*value_len), rest.len())
-            }
-            _ => long_fields(rest, tag >= TAG_HAS_EXPIRY)?,
+        let start = self.entry_start(position)?;
+        let bytes = self.raw.get(start..)?;
+        let fields = match bytes.first_chunk().and_then(short_fields) {
+            Some(fields) => fields,
+            None => long_fields(bytes)?,
         };
-        let head_len = suffix_len.min(HEAD_BYTES);
-        let tail_len = suffix_len - head_len;
-        if tail_len > left || value_len > left - tail_len {
+        let head_len = fields.suffix_len.min(HEAD_BYTES);
+        let tail_at = start + fields.len;
+        let value_at = tail_at.checked_add(fields.suffix_len - head_len)?;
+        let end = value_at.checked_add(fields.value_len)?;
+        if end > self.raw.len() {
             return None;
         }
-        let head = u32::from_le_bytes(*self.heads().get(position)?).to_be_bytes();
-        let tail_at = self.raw.len() - left;
-        let value_at = tail_at + tail_len;
-        let meta = EntryMeta { seq, kind, expires_at };
-        Some(EntrySpan { meta, head, head_len, tail_at, value_at, end: value_at + value_len })
+        let head = self.raw.get(HEADER_BYTES + position * HEAD_BYTES..)?.first_chunk()?;
+        let head = u32::from_le_bytes(*head).to_be_bytes();
+        Some(EntrySpan { meta: fields.meta, head, head_len, tail_at, value_at, end })
     }
 
     /// The entry's key behind the block's prefix and the entry's head.
@@ -320,29 +325,6 @@ const fn offsets_at(count: usize) -> usize {
 fn split_head(suffix: &[u8]) -> (usize, &[u8]) {
     let head_len = suffix.len().min(HEAD_BYTES);
     (head_len, suffix.get(head_len..).unwrap_or_default())
-}
-
-/// Takes a sequence number of `len` bytes, at most seven.
-#[inline]
-fn split_seq(bytes: &[u8], len: usize) -> Option<(SequenceNumber, &[u8])> {
-    let rest = bytes.get(len..)?;
-    if let Some(chunk) = bytes.first_chunk() {
-        return Some((u64::from_le_bytes(*chunk) & ((1 << (len * 8)) - 1), rest));
-    }
-    let mut chunk = [0; 8];
-    for (to, &from) in chunk.iter_mut().zip(bytes.get(..len)?) {
-        *to = from;
-    }
-    Some((u64::from_le_bytes(chunk), rest))
-}
-
-/// Expiry and the two lengths where they take more than a byte each; and how many bytes follow.
-fn long_fields(bytes: &[u8], has_expiry: bool) -> Option<(u64, usize, usize, usize)> {
-    let mut decoder = Decoder::new(bytes);
-    let expires_at = if has_expiry { decoder.varint().ok()? } else { 0 };
-    let suffix_len = decoder.length().ok()?;
-    let value_len = decoder.length().ok()?;
-    Some((expires_at, suffix_len, value_len, decoder.remaining().len()))
 }
 
 /// First four bytes as a big-endian number, padded with zeros.

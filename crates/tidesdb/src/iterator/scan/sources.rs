@@ -108,8 +108,9 @@ impl ScanSources {
     /// Whether the newest visible version of a key is one that the user gets to see.
     #[inline]
     pub(super) fn shows(&self, source: &Source) -> bool {
-        !source.kind().is_tombstone()
-            && !is_expired(source.expires_at(), self.now)
+        let (kind, expires_at) = source.kind_and_expiry();
+        !kind.is_tombstone()
+            && !is_expired(expires_at, self.now)
             && (self.deleted.is_empty() || !self.is_range_deleted(source))
     }
 
