@@ -21,9 +21,9 @@ const A_FEW_REFUSALS: usize = 25;
 /// How half of the keys are deleted.
 #[derive(Clone, Copy, Debug)]
 enum Deletion {
-    ByKey,
-    ByRange,
-    ByPrefix,
+    OneByOne,
+    Range,
+    Prefix,
 }
 
 /// What the database should hold, and what must not be there.
@@ -117,12 +117,12 @@ fn open(mounted: &Mounted, min_disk_space: Option<u64>, read_only: bool) -> (Db,
 /// Deletes the half of the keys that begins with an `a`.
 fn delete_half(family: &Family, deletion: Deletion, expected: &mut Expected) {
     match deletion {
-        Deletion::ByKey => expected.there.keys().filter(|key| key[0] == b'a').for_each(|key| {
+        Deletion::OneByOne => expected.there.keys().filter(|key| key[0] == b'a').for_each(|key| {
             let deleted = family.delete(key);
             assert!(deleted.is_ok(), "deleting {key:?}: {deleted:?}");
         }),
-        Deletion::ByRange => family.delete_range(b"a", b"b").unwrap(),
-        Deletion::ByPrefix => family.delete_prefix(b"a").unwrap(),
+        Deletion::Range => family.delete_range(b"a", b"b").unwrap(),
+        Deletion::Prefix => family.delete_prefix(b"a").unwrap(),
     }
     expected.there.retain(|key, _| key[0] != b'a');
 }
@@ -178,10 +178,10 @@ fn fill_and_delete(kind: &str, min_disk_space: Option<u64>, deletion: Deletion) 
 
 fn fill_and_delete_in_each_way(kind: &str) {
     let ways = [
-        (None, Deletion::ByKey),
-        (Some(0), Deletion::ByKey),
-        (None, Deletion::ByRange),
-        (Some(0), Deletion::ByPrefix),
+        (None, Deletion::OneByOne),
+        (Some(0), Deletion::OneByOne),
+        (None, Deletion::Range),
+        (Some(0), Deletion::Prefix),
     ];
     for (min_disk_space, deletion) in ways {
         if fill_and_delete(kind, min_disk_space, deletion).is_none() {
