@@ -111,6 +111,14 @@ fn options() -> DbOptions {
     options
 }
 
+fn family_options() -> FamilyOptions {
+    let options = FamilyOptions::default();
+    match argument("trigger") {
+        None => options,
+        Some(trigger) => options.l1_file_count_trigger(trigger as usize),
+    }
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let removed = tempfile::tempdir_in(".")?;
     let directory = text("at").map_or_else(|| removed.path().to_path_buf(), PathBuf::from);
@@ -126,10 +134,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         gets: AtomicU64::new(0),
         over: AtomicBool::new(false),
     };
-    if let Some(trigger) = argument("trigger") {
-        load.family
-            .set_options(FamilyOptions::default().l1_file_count_trigger(trigger as usize))?;
-    }
+    load.family.set_options(family_options())?;
     println!(
         "   s  puts (M)    puts/s    gets/s  runs  tables  open  table MiB   MiB  used  RSS  most  cached   read"
     );
