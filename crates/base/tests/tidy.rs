@@ -55,7 +55,8 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<String>) {
     for entry in entries.flatten() {
         let path = folder.join(entry.file_name());
         if entry.path().is_dir() {
-            if entry.file_name() != "target" {
+            // Stored databases are not text.
+            if entry.file_name() != "target" && entry.file_name() != "fixtures" {
                 collect(root, &path, found);
             }
         } else if let Some(text) = path.to_str() {

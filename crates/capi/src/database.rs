@@ -262,7 +262,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         Level::Warn => LogLevel::Warn,
         Level::Error | Level::Fatal | Level::None => LogLevel::Error,
     };
-    repair::finish_interrupted(directory, log);
+    repair::finish_interrupted(directory, log)?;
     make_directory(directory)?;
     let db = repair::open(directory, options, log)?;
     if config.log_to_file != 0 {

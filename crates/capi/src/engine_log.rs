@@ -113,6 +113,29 @@ impl EngineLog {
         Ok(())
     }
 
+    /// Writes the lines held so far to `LOG` in another directory, and has them on disk: that becomes
+    /// the database's. They are held on, since it may not come to that.
+    pub fn save_held(&self, directory: &Path) -> std::io::Result<()> {
+        let guard = self.lock();
+        let Destination::Held(lines) = &*guard else { return Ok(()) };
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).truncate(true);
+        let path = directory.join("LOG");
+        let mut file = File::from(open_above_standard(|| options.open(path))?);
+        file.write_all(lines.as_bytes())?;
+        file.sync_all()
+    }
+
+    /// The lines held so far are in the database's `LOG`.
+    pub fn forget_held(&self) {
+        if let Destination::Held(lines) = &mut *self.lock() {
+            lines.clear();
+        }
+    }
+
     /// Lines of no database go here from now on.
     pub fn make_recent(self: &Arc<Self>) {
         let this = Arc::downgrade(self);

@@ -2,13 +2,14 @@
 //! work without an operator.
 //!
 //! A new database of everything that can be read takes the place of the old one, which is kept
-//! beside it (`tidesdb::salvage`). Everything that is lost or uncertain is written to the log. Where
-//! the repair fails, for want of space or of the permission to write beside the directory, all is
-//! as before and the opening returns the damage.
+//! beside it (`tidesdb::salvage`). Everything that is lost or uncertain is written to the log of
+//! the new one before it takes that place. Where the repair fails, for want of space or of the
+//! permission to write beside the directory, the opening returns the damage.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use tidesdb::salvage::{self, Repaired};
+use tidesdb::salvage::{self, RepairStep, Repaired};
 use tidesdb::{Db, DbOptions, Error};
 
 use crate::boundary::Outcome;
@@ -16,7 +17,7 @@ use crate::engine_log::{EngineLog, Level};
 
 /// Ends a repair that was killed when nothing had the directory's name: an opening would begin an
 /// empty database there.
-pub fn finish_interrupted(directory: &Path, log: &EngineLog) {
+pub fn finish_interrupted(directory: &Path, log: &EngineLog) -> Outcome {
     match salvage::finish_repair(directory) {
         Ok(None) => {}
         Ok(Some(from)) => {
@@ -24,15 +25,23 @@ pub fn finish_interrupted(directory: &Path, log: &EngineLog) {
             let text = format_args!("{from} is {to} now: a repair of it was killed before that");
             log.write(Level::Error, text);
         }
-        // What keeps it from being looked at keeps it from being opened, and is told of then.
-        Err(error) => log.write(Level::Debug, format_args!("{error}")),
+        // The name is none under which a directory can be made: that is told of then.
+        Err(error @ Error::InvalidArgument(_)) => log.write(Level::Debug, format_args!("{error}")),
+        Err(error) => return Err(error.into()),
     }
+    Ok(())
 }
 
 /// Opens the database, and repairs it before if its manifest is destroyed.
 pub fn open(directory: &Path, options: DbOptions, log: &EngineLog) -> Outcome<Db> {
+    match Db::open(directory, options.clone()) {
+        Err(error) if is_of_manifest(&error) && has_data(directory) => {}
+        other => return Ok(other?),
+    }
+    // What the second opening finds is damage of what is looked at here.
+    let seen = Seen::of(directory);
     let damage = match Db::open(directory, options.clone()) {
-        Err(error) if is_of_manifest(&error, directory) && has_data(directory) => error,
+        Err(error) if is_of_manifest(&error) => error,
         other => return Ok(other?),
     };
     if is_worked_in(directory) {
@@ -40,30 +49,98 @@ pub fn open(directory: &Path, options: DbOptions, log: &EngineLog) -> Outcome<Db
         log.write(Level::Error, format_args!("{text}"));
         return Err(damage.into());
     }
-    let text = format_args!("{damage}; {} is being repaired", directory.display());
-    log.write(Level::Error, text);
-    match salvage::repair(directory, &mut |_| Ok(())) {
-        Ok(repaired) => report(&repaired, log),
+    match repair(directory, (&options, &seen, &damage), log) {
+        Ok(()) => Ok(Db::open(directory, options)?),
         // By another opening, perhaps, which repairs it.
-        Err(error @ Error::Locked(_)) => return Err(error.into()),
+        Err(error @ Error::Locked(_)) => Err(error.into()),
         Err(error) => {
-            let text = format_args!("the repair failed, and all is as before: {error}");
-            log.write(Level::Error, text);
-            return Err(damage.into());
+            let state = match Seen::of(directory) == seen {
+                true => "all is as before",
+                false => "look at what lies beside it, which is all that there is",
+            };
+            log.write(Level::Error, format_args!("the repair failed, and {state}: {error}"));
+            Err(damage.into())
         }
     }
-    Ok(Db::open(directory, options)?)
 }
 
-/// Whether it is the manifest that can't be read, or the file that names it. One that was cut off
-/// shows by what other files lack. Not so of a database in another format, or of another engine:
-/// those are no damage.
-fn is_of_manifest(error: &Error, directory: &Path) -> bool {
+fn repair(
+    directory: &Path,
+    (options, seen, damage): (&DbOptions, &Seen, &Error),
+    log: &EngineLog,
+) -> tidesdb::Result<()> {
+    let mut told = None;
+    let save =
+        |place: &Path| log.save_held(place).map_err(|e| Error::io("write", place.join("LOG"), e));
+    let repaired = salvage::repair_in_steps(directory, options, &mut |step| match step {
+        // Another process may have repaired it since.
+        RepairStep::Locked { .. } if Seen::of(directory) != *seen => {
+            Err(Error::Locked(directory.to_path_buf()))
+        }
+        RepairStep::Locked { foreign } if !foreign.is_empty() => {
+            let names = foreign.join(", ");
+            Err(Error::InvalidArgument(format!(
+                "it holds what is not the engine's and would not be in the new one: {names}"
+            )))
+        }
+        RepairStep::Begun(place) => {
+            let text = format_args!("{damage}; {} is being repaired", directory.display());
+            log.write(Level::Error, text);
+            save(place)
+        }
+        RepairStep::Whole(place, repaired) => {
+            report(repaired, log);
+            told = Some((repaired.kept.clone(), repaired.report.warnings.len()));
+            save(place)
+        }
+        _ => Ok(()),
+    })?;
+    log.forget_held();
+    // What was not as it was to be at last.
+    let (kept, warnings) = told.unwrap_or_default();
+    for warning in repaired.report.warnings.iter().skip(warnings) {
+        log.write(Level::Error, format_args!("uncertain: {warning}"));
+    }
+    if repaired.kept != kept {
+        let text = format_args!("it is kept at {} instead", repaired.kept.display());
+        log.write(Level::Error, text);
+    }
+    Ok(())
+}
+
+/// Which directory and which manifest there are.
+#[derive(PartialEq, Eq)]
+struct Seen {
+    directory: Option<(u64, u64)>,
+    /// Of the manifests and the file that names one: name, number, length, and time of change.
+    files: Vec<(String, u64, u64, i64, i64)>,
+}
+
+impl Seen {
+    fn of(directory: &Path) -> Self {
+        let entries = std::fs::read_dir(directory).ok().into_iter().flatten().flatten();
+        let files = entries.filter_map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let data = entry.metadata().ok().filter(|_| is_manifest(&name))?;
+            Some((name, data.ino(), data.len(), data.mtime(), data.mtime_nsec()))
+        });
+        let mut files: Vec<_> = files.collect();
+        files.sort();
+        let data = std::fs::metadata(directory).ok();
+        Self { directory: data.map(|data| (data.dev(), data.ino())), files }
+    }
+}
+
+fn is_manifest(name: &str) -> bool {
+    name == "CURRENT" || name.starts_with("MANIFEST-")
+}
+
+/// Whether it is the manifest that can't be read or that contradicts what is there, or the file that
+/// names it. A torn end is what a power cut leaves, and explains no damage of other files. Not so of
+/// a database in another format, or of another engine: those are no damage.
+fn is_of_manifest(error: &Error) -> bool {
     let Error::Corruption { file, .. } = error else { return false };
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    name == "CURRENT"
-        || name.starts_with("MANIFEST-")
-        || salvage::manifest_is_whole(directory).is_ok_and(|is_whole| !is_whole)
+    is_manifest(&file.file_name().unwrap_or_default().to_string_lossy())
 }
 
 /// Whether there are tables or a log. What has neither would be empty when it was repaired, and may

@@ -209,14 +209,17 @@ impl Core {
         }
     }
 
-    /// Waits until no job is queued or runs. What would begin at rest does not, and failures of jobs
-    /// are left to the callers that ask for them.
+    /// Waits until no job is queued or runs. No compaction begins by itself from now on: the end of
+    /// one would queue the next, as long as there is a backlog. Failures of jobs are left to the
+    /// callers that ask for them.
     ///
     /// # Errors
-    /// [`Error::Stalled`] when the work gets nowhere, [`Error::Closed`], and why writes are refused.
+    /// [`Error::Stalled`] when the work gets nowhere, [`Error::Closed`], and why writes are
+    /// refused.
     pub(crate) fn wait_for_running(&self) -> Result<()> {
         // As in `wait_idle`.
         self.health.check_at_home()?;
+        self.work.control.end_compactions();
         let mut stall_timer = self.stall_timer_with_all_work();
         loop {
             let seen = self.work.progress.now();

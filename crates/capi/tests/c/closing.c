@@ -142,6 +142,36 @@ static void finished(char *path)
     check_left(path, 1, 8);
 }
 
+/* 1: what would follow a compaction that runs does not begin. */
+static void backlog_left(char *path)
+{
+    tidesdb_column_family_t *cf;
+    pthread_t helper;
+    int table, n;
+
+    closed = open_with(path, 1);
+    cf = with_tables(closed, 8);
+    hold = 1;
+    set_trigger(cf, 2);
+    WAIT_FOR(hold == 2);
+    for (table = 8; table < 16; table++)
+    {
+        for (n = 0; n < KEYS; n++)
+        {
+            char key[32];
+            snprintf(key, sizeof key, "k%03d of %d", n, table);
+            put_alone(closed, cf, key, "v");
+        }
+        CHECK_OK(tidesdb_flush_memtable(cf));
+        WAIT_FOR(!tidesdb_is_flushing(cf));
+    }
+    CHECK(pthread_create(&helper, NULL, let_go_later, NULL) == 0);
+    CHECK_OK(tidesdb_close(closed));
+    CHECK(hold == 3 && pthread_join(helper, NULL) == 0);
+    hold = 0;
+    check_left(path, 9, 16);
+}
+
 /* 0: a compaction that runs is given up, and its input is what is left. */
 static void given_up(char *path)
 {
@@ -181,6 +211,8 @@ int main(int count, char **arguments)
     is_ours = 1;
     snprintf(path, sizeof path, "%s/finished", arguments[1]);
     finished(path);
+    snprintf(path, sizeof path, "%s/backlog", arguments[1]);
+    backlog_left(path);
     snprintf(path, sizeof path, "%s/not begun", arguments[1]);
     not_begun(path);
     snprintf(path, sizeof path, "%s/given up", arguments[1]);

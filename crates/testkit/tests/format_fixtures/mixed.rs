@@ -1,7 +1,7 @@
-//! The stored databases of a family whose form of tables and codec changed while it had data, beside
-//! one that was dropped: runs of either form and each codec, some of them compacted into cut tables,
-//! and a manifest that was written anew in between. One is as a kill left it, beside the mark of an
-//! earlier clean close, one was closed.
+//! The stored databases of a family whose form of tables and codec changed while it had data, next
+//! to one that was dropped: runs of either form and each codec, some of them compacted into cut
+//! tables, and a manifest that was written anew in between. One is as a kill left it, with the mark
+//! of an earlier clean close, one was closed.
 
 use std::path::Path;
 

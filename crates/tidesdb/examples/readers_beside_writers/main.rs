@@ -111,6 +111,9 @@ fn options() -> DbOptions {
     options
 }
 
+const HEADINGS: &str = "   s  puts (M)    puts/s    gets/s  runs  tables  open  table MiB   MiB \
+     used  RSS  most  cached   read";
+
 fn family_options() -> FamilyOptions {
     let options = FamilyOptions::default();
     match argument("trigger") {
@@ -130,14 +133,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         family: db.open_family("load", FamilyOptions::default())?,
         keys,
         written: std::array::from_fn(|_| AtomicU64::new(written)),
-        puts: AtomicU64::new(0),
-        gets: AtomicU64::new(0),
-        over: AtomicBool::new(false),
+        puts: AtomicU64::default(),
+        gets: AtomicU64::default(),
+        over: AtomicBool::default(),
     };
     load.family.set_options(family_options())?;
-    println!(
-        "   s  puts (M)    puts/s    gets/s  runs  tables  open  table MiB   MiB  used  RSS  most  cached   read"
-    );
+    println!("{HEADINGS}");
     std::thread::scope(|scope| -> tidesdb::Result<()> {
         let writers = (0..argument("writers").unwrap_or(WRITERS).min(WRITERS)).map(|n| (n, true));
         let readers = (0..argument("readers").unwrap_or(2)).map(|n| (n, false));

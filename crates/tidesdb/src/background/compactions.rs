@@ -70,6 +70,7 @@ impl Core {
         !self.env.options.read_only
             && !self.work.control.is_paused()
             && !self.work.control.compactions_are_stopped()
+            && !self.work.control.compactions_end()
     }
 
     pub(super) fn run_compactions(

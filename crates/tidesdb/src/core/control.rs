@@ -13,6 +13,8 @@ pub(crate) struct Control {
     reclaims: AtomicU64,
     /// No compaction runs any more until the database is reopened.
     cancelled: AtomicBool,
+    /// No compaction starts by itself any more until the database is reopened.
+    ending: AtomicBool,
     /// Number of the timer of interval syncs that is in force; others end.
     sync_timer: AtomicU64,
     /// A job that lets the log be shortened is queued or running.
@@ -76,6 +78,16 @@ impl Control {
     /// [`Error::Cancelled`].
     pub(crate) fn check_compactions_run(&self) -> Result<()> {
         if self.compactions_are_stopped() { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    /// No compaction starts by itself any more; those that run go on.
+    pub(crate) fn end_compactions(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+    }
+
+    /// True once no compaction may start by itself.
+    pub(crate) fn compactions_end(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
     }
 
     /// Puts another timer of interval syncs in force.

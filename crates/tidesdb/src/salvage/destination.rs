@@ -53,13 +53,20 @@ impl Clock for BeforeAllExpiry {
 
 impl Destination {
     /// Begins a database that will lie at `place`, which must be vacant. What an interrupted
-    /// salvage to the same place left is removed.
+    /// salvage to the same place left is removed. Memory, threads and limits are those of `options`.
     ///
     /// # Errors
     /// Those of [`Place::prepare`] and of creating a database.
-    pub(crate) fn create(place: &Path) -> Result<Self> {
+    pub(crate) fn create(place: &Path, options: &DbOptions) -> Result<Self> {
         let place = Place::prepare(Arc::new(RealVfs::new()), place)?;
-        let options = DbOptions::default();
+        // What it does is no event of the database that it becomes.
+        let options = DbOptions {
+            create_if_missing: true,
+            read_only: false,
+            event_listener: None,
+            event_log: false,
+            ..options.clone()
+        };
         let components = Components::for_options(&options)?;
         let components = Components { clock: Arc::new(BeforeAllExpiry), ..components };
         match Db::open_with(place.working(), options, components) {

@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`salvage()`] | writes a new database of everything that can be read of a damaged one |
 //! | [`repair()`] | does so, and puts the new one in the place of the old one, which is kept |
+//! | [`repair_in_steps()`] | does that in steps that its caller takes part in |
 //! | [`finish_repair()`] | ends a repair that was killed where nothing has the old name |
-//! | [`manifest_is_whole`] | whether that can be why a database does not open |
 //! | [`find_damage`] | lists everything that is damaged, with or without a manifest |
 //! | [`inspect()`] | shows what is in a file, part by part, as far as it can be read |
 //! | [`restore()`] | makes a verified copy of a backup |
@@ -26,6 +26,7 @@ mod formats;
 mod inspect;
 mod lenient;
 mod log;
+mod marker;
 mod merge;
 mod open_files;
 mod place;
@@ -44,7 +45,7 @@ pub use tidesdb_base::progress::Progress;
 pub use self::damage::{DamageReport, find_damage};
 pub use self::formats::{FormatReport, FoundFormat, formats_of};
 pub use self::inspect::{Field, InspectOptions, Item, inspect};
-pub use self::repair::{Repaired, finish_repair, manifest_is_whole, repair};
+pub use self::repair::{RepairStep, Repaired, finish_repair, repair, repair_in_steps};
 pub use self::report::{Loss, SalvageReport, SalvagedFamily};
 pub use self::restore::{Restored, restore};
 pub use self::salvager::salvage;

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::DbOptions;
 use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{RealVfs, Vfs};
 
-use crate::salvage::catalog::Catalog;
 use crate::salvage::destination::Destination;
+use crate::salvage::marker;
 use crate::salvage::place::{check_can_be_renamed, parent_of, remove_copy, resolved, sibling};
 use crate::salvage::report::SalvageReport;
 use crate::salvage::salvager::salvage_into;
@@ -30,6 +31,23 @@ pub struct Repaired {
     pub report: SalvageReport,
     /// Where the damaged database is now.
     pub kept: PathBuf,
+}
+
+/// What a repair has come to, for who takes part in it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RepairStep<'a> {
+    /// The database is locked, and nothing has changed.
+    Locked {
+        /// Names of files and directories in it that are not the engine's.
+        foreign: &'a [String],
+    },
+    /// The new directory is there, at this place for now; it goes when the repair fails.
+    Begun(&'a Path),
+    /// How far the work is.
+    Progress(Progress),
+    /// The new database is whole, at this place. It gets the name of the damaged one next.
+    Whole(&'a Path, &'a Repaired),
 }
 
 /// Salvages the database in `directory` and puts the result in its place. The damaged one is kept,
@@ -56,34 +74,70 @@ pub fn repair(
     directory: &Path,
     progress: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<Repaired> {
+    repair_in_steps(directory, &DbOptions::default(), &mut |step| match step {
+        RepairStep::Progress(at) => progress(at),
+        _ => Ok(()),
+    })
+}
+
+/// As [`repair`], with memory, threads and limits of `options`. `step` is called as the repair goes
+/// on. An error that it returns ends the repair, and the damaged database is where it was then.
+///
+/// # Errors
+/// As [`repair`], and those of `step`.
+pub fn repair_in_steps(
+    directory: &Path,
+    options: &DbOptions,
+    step: &mut dyn FnMut(RepairStep<'_>) -> Result<()>,
+) -> Result<Repaired> {
     let vfs: Arc<dyn Vfs> = Arc::new(RealVfs::new());
+    let vfs = vfs.as_ref();
     let directory = &resolved(directory)?;
     let source = Source::open_alone(directory)?;
-    let taken = names_beside(vfs.as_ref(), directory)?;
+    step(RepairStep::Locked { foreign: &source.foreign() })?;
+    let taken = names_beside(vfs, directory)?;
+    // What an earlier repair left is no part of this one.
+    for old in numbered(directory, REPAIRED).filter(|path| is_taken(&taken, path)) {
+        marker::remove(vfs, &old)?;
+    }
+    marker::remove(vfs, directory)?;
     let repaired = vacant_name(&taken, directory, REPAIRED)?;
     let kept = vacant_name(&taken, directory, KEPT)?;
-    let made = Destination::create(&repaired)?;
-    let prepared = check_can_be_renamed(vfs.as_ref(), directory, made.working());
-    if let Err(e) = prepared.and_then(|()| keep_private(&source, made.working())) {
+    let made = Destination::create(&repaired, options)?;
+    let prepared = check_can_be_renamed(vfs, directory, made.working())
+        .and_then(|()| keep_private(&source, made.working()))
+        .and_then(|()| step(RepairStep::Begun(made.working())));
+    if let Err(e) = prepared {
         made.abandon();
         return Err(e);
     }
-    let (made, report) = salvage_into(made, &source, progress)?;
+    let (made, report) = salvage_into(made, &source, &mut |at| step(RepairStep::Progress(at)))?;
     made.finish()?;
-    if let Err(e) = give_access(vfs.as_ref(), &source, &repaired) {
+    let done = Repaired { report, kept };
+    let prepared = give_access(vfs, &source, &repaired)
+        .and_then(|()| step(RepairStep::Whole(&repaired, &done)))
+        .and_then(|()| marker::write(vfs, &repaired, &done.kept));
+    if let Err(e) = prepared {
         // What it takes may be much. If the removal fails, its error would hide the reason.
-        let _ = remove_copy(vfs.as_ref(), &repaired);
+        let _ = discard(vfs, &repaired);
         return Err(e);
     }
-    change_places(vfs.as_ref(), directory, &repaired, &kept)?;
+    let Repaired { mut report, kept } = done;
+    let kept = change_places(vfs, directory, &repaired, kept)?;
+    // An opening removes it as well.
+    let _ = marker::remove(vfs, directory);
     let parent = parent_of(directory);
-    vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
+    if let Err(e) = vfs.sync_dir(parent) {
+        // It has taken place all the same.
+        let e = Error::io("sync", parent, e);
+        report.warnings.push(format!("a power cut may undo the change of the names: {e}"));
+    }
     Ok(Repaired { report, kept })
 }
 
 /// Ends a repair that was killed between its two renames: where nothing is at `directory`, and both
-/// a damaged and a repaired database of it lie beside, the repaired one gets the name. Returns the
-/// name that it had; `None`, and nothing is changed, where there is no such repair.
+/// the damaged database and the repaired one lie beside, marked by the repair for that, the repaired
+/// one gets the name. Returns the name that it had; `None` where there is no such repair.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::InvalidArgument`] for a link that leads to nothing.
@@ -92,53 +146,83 @@ pub fn finish_repair(directory: &Path) -> Result<Option<PathBuf>> {
     let directory = &resolved(directory)?;
     match vfs.list(directory) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Ok(entries) => {
+            // It was killed behind them.
+            if entries.iter().any(|entry| entry.name == marker::NAME) {
+                let _ = marker::remove(&vfs, directory);
+            }
+            return Ok(None);
+        }
         _ => return Ok(None),
     }
-    let taken = names_beside(&vfs, directory)?;
-    let last = |suffix| numbered(directory, suffix).rev().find(|path| is_taken(&taken, path));
-    // The last: each repair takes the first name that is free.
-    let (Some(repaired), Some(_)) = (last(REPAIRED), last(KEPT)) else { return Ok(None) };
-    vfs.rename(&repaired, directory).map_err(|e| Error::io("rename", &repaired, e))?;
     let parent = parent_of(directory);
-    vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
-    Ok(Some(repaired))
+    let taken = match names_beside(&vfs, directory) {
+        // A repair lists it first, too.
+        Err(Error::Io { source, .. }) if cannot_hold_a_repair(&source) => return Ok(None),
+        other => other?,
+    };
+    let is_kept = |name: &str| {
+        let mut names = numbered(directory, KEPT).filter(|path| is_taken(&taken, path));
+        names.any(|path| path.file_name().is_some_and(|known| *known == *name))
+    };
+    for repaired in numbered(directory, REPAIRED).filter(|path| is_taken(&taken, path)) {
+        if marker::read(&vfs, &repaired)?.is_none_or(|kept| !is_kept(&kept)) {
+            continue;
+        }
+        vfs.rename(&repaired, directory).map_err(|e| Error::io("rename", &repaired, e))?;
+        let _ = marker::remove(&vfs, directory);
+        vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
+        return Ok(Some(repaired));
+    }
+    Ok(None)
 }
 
-/// Whether all of the manifest in `directory` can be read, and of the file that names it. An end
-/// that can't be read is what a crash leaves as well: this says why a database does not open, and
-/// nothing of one that does.
-///
-/// # Errors
-/// [`Error::Locked`] when a database is open there for writing, [`Error::NotADatabase`],
-/// [`Error::Io`].
-pub fn manifest_is_whole(directory: &Path) -> Result<bool> {
-    Ok(Catalog::read(&Source::open(directory)?)?.whole)
+fn cannot_hold_a_repair(error: &io::Error) -> bool {
+    let kind = error.kind();
+    matches!(
+        kind,
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
+    )
 }
 
-/// Puts the repaired database at `directory`, and the damaged one at `kept`. After an error the
-/// damaged one is where it was, as far as can be.
-fn change_places(vfs: &dyn Vfs, directory: &Path, repaired: &Path, kept: &Path) -> Result<()> {
+/// Puts the repaired database at `directory`, and the damaged one at `kept`, if it can: where that
+/// is is returned. After an error the damaged one is where it was, as far as can be.
+fn change_places(
+    vfs: &dyn Vfs,
+    directory: &Path,
+    repaired: &Path,
+    kept: PathBuf,
+) -> Result<PathBuf> {
     // CRASH: on either side of this there is a database at `directory`.
     if RealVfs::exchange(directory, repaired).is_ok() {
-        return vfs.rename(repaired, kept).map_err(|e| {
-            // The damaged one is there until it is back, and must not be removed.
-            if RealVfs::exchange(directory, repaired).is_ok() {
-                let _ = remove_copy(vfs, repaired);
-            }
-            Error::io("rename", directory, e)
-        });
+        let Err(e) = vfs.rename(repaired, &kept) else { return Ok(kept) };
+        // The damaged one is there until it is back, and must not be removed.
+        if RealVfs::exchange(directory, repaired).is_err() {
+            return Ok(repaired.to_path_buf());
+        }
+        let _ = discard(vfs, repaired);
+        return Err(Error::io("rename", directory, e));
     }
     // Not every file system can do that. A refusal that has other reasons shows again here.
-    if let Err(e) = vfs.rename(directory, kept) {
-        let _ = remove_copy(vfs, repaired);
+    if let Err(e) = vfs.rename(directory, &kept) {
+        let _ = discard(vfs, repaired);
         return Err(Error::io("rename", directory, e));
     }
     // CRASH: nothing is at `directory` here; see `finish_repair`.
-    vfs.rename(repaired, directory).map_err(|e| {
-        // If this fails as well, both lie beside the place, whole.
-        let _ = vfs.rename(kept, directory);
-        Error::io("rename", repaired, e)
-    })
+    if let Err(e) = vfs.rename(repaired, directory) {
+        // If this fails as well, both lie beside the place, whole, and an opening goes on.
+        if vfs.rename(&kept, directory).is_ok() {
+            let _ = discard(vfs, repaired);
+        }
+        return Err(Error::io("rename", repaired, e));
+    }
+    Ok(kept)
+}
+
+/// Removes the repaired database, which is not needed.
+fn discard(vfs: &dyn Vfs, repaired: &Path) -> Result<()> {
+    marker::remove(vfs, repaired)?;
+    remove_copy(vfs, repaired)
 }
 
 /// Finds out before the work whether the new directory and its files can have the access of the

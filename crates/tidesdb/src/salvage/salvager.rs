@@ -19,6 +19,7 @@ use std::path::Path;
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::options::DbOptions;
 use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
 
@@ -57,7 +58,8 @@ pub fn salvage(
 ) -> Result<SalvageReport> {
     let source = Source::open(source)?;
     source.check_is_elsewhere(destination)?;
-    let (made, report) = salvage_into(Destination::create(destination)?, &source, progress)?;
+    let made = Destination::create(destination, &DbOptions::default())?;
+    let (made, report) = salvage_into(made, &source, progress)?;
     made.finish().map(|()| report)
 }
 
@@ -186,6 +188,13 @@ impl Work<'_> {
         if !summary.name_is_known {
             let text = format!("the name of family {number} is lost: it is '{}' now", summary.name);
             self.findings.warn(text);
+        } else if known.name.is_none() {
+            let table = tables.newest_origins.get(&number).copied().unwrap_or_default();
+            self.findings.warn(format!(
+                "family '{}' has the name that it has in table {table}, its newest: a later change \
+                 of its name, or of its options, is lost",
+                summary.name
+            ));
         }
         if texts.is_empty() {
             let text = "it has the default, and its keys and values are as they were stored";

@@ -12,6 +12,7 @@ use tidesdb_sys::vfs::{
 };
 
 use crate::salvage::lenient::LenientFile;
+use crate::salvage::marker;
 use crate::salvage::open_files::{OpenFiles, PooledFile};
 use crate::salvage::place::{resolved, working_for};
 
@@ -165,6 +166,12 @@ impl Source {
         numbers
     }
 
+    /// Names that the engine gives to nothing.
+    pub(crate) fn foreign(&self) -> Vec<String> {
+        let foreign = |name: &&String| *name != SET_ASIDE && !is_of_engine(name);
+        self.others.iter().filter(foreign).cloned().collect()
+    }
+
     /// Names that are no part of the database, each with what is known of it.
     ///
     /// # Errors
@@ -179,7 +186,7 @@ impl Source {
                     let reason = "an opening has set it aside: no manifest ever named it";
                     unused.push((dir.join(entry.name), reason.to_owned()));
                 }
-            } else if name != CURRENT_TEMPORARY {
+            } else if !is_of_engine(name) {
                 unused.push((
                     self.dir.join(name),
                     "no file of a database has such a name".to_owned(),
@@ -188,6 +195,11 @@ impl Source {
         }
         Ok(unused)
     }
+}
+
+/// What a crash of the engine leaves in a directory for a while.
+fn is_of_engine(name: &str) -> bool {
+    name == CURRENT_TEMPORARY || name == marker::NAME
 }
 
 /// Whether a lock can't be had because there is none, or because who may read may not lock.

@@ -64,6 +64,8 @@ pub(crate) struct Tables {
     pub(crate) used: Vec<UsedTable>,
     /// What tables say of the family that they were written for, the newest table's word.
     pub(crate) origins: BTreeMap<u32, TableOrigin>,
+    /// The numbers of these newest tables.
+    pub(crate) newest_origins: BTreeMap<u32, u64>,
     /// Sequence numbers of commits that tables hold. Nothing in front of them was ever refused.
     pub(crate) published: BTreeSet<u64>,
     /// By family.
@@ -149,6 +151,7 @@ impl Tables {
         let origin = remains.summary().map(|summary| summary.origin.clone());
         let origin = origin.filter(|origin| !origin.name.is_empty());
         if let Some(origin) = &origin {
+            self.newest_origins.insert(origin.family, number);
             let known = self.origins.entry(origin.family).or_default();
             let through = known.in_tables_through.max(origin.in_tables_through);
             // Tables come by their numbers, so the last word is the newest.

@@ -49,7 +49,7 @@ fn database(dir: &Path) {
 
 fn salvaged(vfs: &Arc<FaultVfs>, from: &Path, to: &Path) -> Result<SalvageReport> {
     let source = Source::list(Arc::clone(vfs) as _, from, None)?;
-    let made = Destination::create(to)?;
+    let made = Destination::create(to, &DbOptions::default())?;
     let (made, report) = salvage_into(made, &source, &mut |_| Ok(()))?;
     made.finish().map(|()| report)
 }

@@ -40,6 +40,8 @@ impl Transaction {
             let text = "the iterator of a transaction can't have a snapshot of its own";
             return Err(Error::InvalidArgument(text.to_owned()));
         }
+        // Before the registry of snapshots, of which a lock may be held for good in a forked child.
+        self.core().health.check_readable(family)?;
         options.snapshot = self.snapshot.map(|snapshot| Snapshot::again(self.core(), snapshot));
         let own = self.writes.as_deref().filter(|writes| !writes.is_empty());
         let own = own.map(|writes| writes.in_order(family.id, &self.core().memory.budget));
