@@ -97,7 +97,13 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
         Ok(())
     });
     match report {
-        Some(report) => judged(print(format!("{report}\n")), verdict),
+        Some(mut report) => {
+            // What is not on disk, or not closed, is not complete.
+            if let Some(complete) = report.get_mut("complete") {
+                *complete = Value::Bool(verdict.is_ok());
+            }
+            judged(print(format!("{report}\n")), verdict)
+        }
         None => verdict,
     }
 }

@@ -59,14 +59,12 @@ impl Destination {
     /// Those of [`Place::prepare`] and of creating a database.
     pub(crate) fn create(place: &Path, options: &DbOptions) -> Result<Self> {
         let place = Place::prepare(Arc::new(RealVfs::new()), place)?;
+        let mut options = options.clone();
+        options.create_if_missing = true;
+        options.read_only = false;
         // What it does is no event of the database that it becomes.
-        let options = DbOptions {
-            create_if_missing: true,
-            read_only: false,
-            event_listener: None,
-            event_log: false,
-            ..options.clone()
-        };
+        options.event_listener = None;
+        options.event_log = false;
         let components = Components::for_options(&options)?;
         let components = Components { clock: Arc::new(BeforeAllExpiry), ..components };
         match Db::open_with(place.working(), options, components) {
