@@ -73,9 +73,12 @@ fn each_level_of_memory_that_stays_is_told_with_its_figures() {
     drop(scans);
     family.flush().unwrap();
     fixture.clock.advance(Duration::from_secs(11));
-    for n in 0_u64..2000 {
+    // Told by the next look at the memory, of which there is one for so many bytes.
+    let is_calm = |n: u64| {
         family.put(&n.to_be_bytes(), &[n as u8; 100]).unwrap();
-    }
+        last().is_some_and(|(level, _)| level < MemoryLevel::High)
+    };
+    assert!((0..40_000).any(is_calm), "{:?}: {:?}", db.stats().memory, told.lock().unwrap());
     let (level, per_cent) = last().unwrap();
-    assert!(level < MemoryLevel::High && per_cent < 75, "{level:?} at {per_cent} %");
+    assert!(per_cent < 75, "{level:?} at {per_cent} %");
 }
