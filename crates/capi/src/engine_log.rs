@@ -113,8 +113,8 @@ impl EngineLog {
         Ok(())
     }
 
-    /// Writes the lines held so far to `LOG` in another directory, and has them on disk: that becomes
-    /// the database's. They are held on, since it may not come to that.
+    /// Writes the lines held so far to `LOG` in another directory, and has them on disk: that
+    /// becomes the database's. They are held on, since it may not come to that.
     pub fn save_held(&self, directory: &Path) -> std::io::Result<()> {
         let guard = self.lock();
         let Destination::Held(lines) = &*guard else { return Ok(()) };

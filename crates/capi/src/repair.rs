@@ -135,9 +135,9 @@ fn is_manifest(name: &str) -> bool {
     name == "CURRENT" || name.starts_with("MANIFEST-")
 }
 
-/// Whether it is the manifest that can't be read or that contradicts what is there, or the file that
-/// names it. A torn end is what a power cut leaves, and explains no damage of other files. Not so of
-/// a database in another format, or of another engine: those are no damage.
+/// Whether it is the manifest that can't be read or that contradicts what is there, or the file
+/// that names it. A torn end is what a power cut leaves, and explains no damage of other files. Not
+/// so of a database in another format, or of another engine: those are no damage.
 fn is_of_manifest(error: &Error) -> bool {
     let Error::Corruption { file, .. } = error else { return false };
     is_manifest(&file.file_name().unwrap_or_default().to_string_lossy())

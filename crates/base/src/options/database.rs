@@ -40,7 +40,7 @@ pub struct DbOptions {
     /// Threads that write memtables out. On Linux they give way to other threads of the process:
     /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.
     pub flush_threads: usize,
-    /// Threads that compact, and help with a flush that writers outrun. Their nice value is 10
+    /// Threads that compact, and help with a flush that writers outrun. Their nice value is 7
     /// above the process's own on Linux. When all are busy, a compaction interrupts one that is
     /// twice as large. 0 means 2. Default 2.
     pub compaction_threads: usize,

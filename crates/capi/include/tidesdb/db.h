@@ -429,8 +429,8 @@ tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
    TDB_ERR_IO: the directory or a file can't be made, read or written.
    TDB_ERR_CORRUPTION: the directory holds something else, another engine's files for example, or
    a damaged database. Nothing was changed. A database whose manifest is destroyed, with nothing of
-   others in its directory, is repaired instead: a new one of everything that can be read takes its
-   place, the old one is kept beside it as DIRECTORY.damaged, and all that is lost is written to
+   others in its directory, is repaired instead. A new one of everything that can be read takes its
+   place, and the old one is kept beside it as DIRECTORY.damaged. All that is lost is written to
    the log as errors. Families have the names and options that their newest tables have then: a
    later rename is lost, and options set with persist_to_disk 0 may have come back.
    TDB_ERR_INVALID_ARGS: an option is out of range, or there is an object store.

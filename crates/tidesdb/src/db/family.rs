@@ -48,9 +48,11 @@ impl Family {
         self.core().set_family_options(&self.state, options, Kept::Stored)
     }
 
-    /// As [`Family::set_options`], until the database is closed or its process ends: an opening
-    /// finds the options that were stored last, and so does a copy of the database. For settings of
-    /// one phase of a program, such as a sync mode while much is loaded. A call of
+    /// As [`Family::set_options`], until the database is closed or its process ends. An opening
+    /// finds the options that were stored last, and so does one of a checkpoint or backup; a clone
+    /// of the family has these until then as well.
+    ///
+    /// For settings of one phase of a program, such as a sync mode while much is loaded. A call of
     /// [`Family::set_options`] stores all options that it is given, those of this call too when
     /// they come from [`Family::options`].
     ///

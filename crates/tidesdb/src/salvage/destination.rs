@@ -53,7 +53,8 @@ impl Clock for BeforeAllExpiry {
 
 impl Destination {
     /// Begins a database that will lie at `place`, which must be vacant. What an interrupted
-    /// salvage to the same place left is removed. Memory, threads and limits are those of `options`.
+    /// salvage to the same place left is removed. Memory, threads and limits are those of
+    /// `options`.
     ///
     /// # Errors
     /// Those of [`Place::prepare`] and of creating a database.

@@ -1,9 +1,9 @@
 //! The mark of a repaired database that has not got its name yet.
 //!
 //! Names alone don't say it: an earlier repair that was killed, or the user, may have left a
-//! directory of that name. The mark is written when the repair is about to give the names, and holds
-//! the name under which the damaged database is kept. It means something only while nothing has the
-//! database's name, and is removed as soon as something has.
+//! directory of that name. The mark is written when the repair is about to give the names, and
+//! holds the name under which the damaged database is kept. It means something only while nothing
+//! has the database's name, and is removed as soon as something has.
 
 use std::io;
 use std::path::Path;

@@ -136,8 +136,8 @@ pub fn repair_in_steps(
 }
 
 /// Ends a repair that was killed between its two renames: where nothing is at `directory`, and both
-/// the damaged database and the repaired one lie beside, marked by the repair for that, the repaired
-/// one gets the name. Returns the name that it had; `None` where there is no such repair.
+/// the damaged database and the repaired one lie beside, marked by the repair for that, the
+/// repaired one gets the name. Returns the name that it had; `None` where there is no such repair.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::InvalidArgument`] for a link that leads to nothing.

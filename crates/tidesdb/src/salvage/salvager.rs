@@ -145,6 +145,20 @@ impl Work<'_> {
         }
     }
 
+    /// Says where the name of a family comes from, if not from the manifest.
+    fn warn_of_name(&mut self, family: &SalvagedFamily, is_listed: bool, tables: &Tables) {
+        let SalvagedFamily { name, number, .. } = family;
+        if !family.name_is_known {
+            self.findings.warn(format!("the name of family {number} is lost: it is '{name}' now"));
+        } else if !is_listed {
+            let table = tables.newest_origins.get(number).copied().unwrap_or_default();
+            self.findings.warn(format!(
+                "family '{name}' has the name that it has in table {table}, its newest: a later \
+                 change of its name, or of its options, is lost"
+            ));
+        }
+    }
+
     /// Makes the family of a number in the new database. `None` when its keys are unknown.
     fn make_family(
         &mut self,
@@ -185,17 +199,7 @@ impl Work<'_> {
         summary.options_are_known = options_are_known;
         let order = options.key_order.clone();
         let family = made.family(&summary.name, options)?;
-        if !summary.name_is_known {
-            let text = format!("the name of family {number} is lost: it is '{}' now", summary.name);
-            self.findings.warn(text);
-        } else if known.name.is_none() {
-            let table = tables.newest_origins.get(&number).copied().unwrap_or_default();
-            self.findings.warn(format!(
-                "family '{}' has the name that it has in table {table}, its newest: a later change \
-                 of its name, or of its options, is lost",
-                summary.name
-            ));
-        }
+        self.warn_of_name(&summary, known.name.is_some(), tables);
         if texts.is_empty() {
             let text = "it has the default, and its keys and values are as they were stored";
             self.findings

@@ -35,10 +35,10 @@ impl Db {
         self.core().wait_idle()
     }
 
-    /// Waits until no flush is queued or running and no compaction runs. For a program that is about
-    /// to close the database, and that does not want work given up which is under way: from this
-    /// call on no compaction begins by itself, of those that are queued none either, until the
-    /// database is opened again.
+    /// Waits until no flush is queued or running and no compaction runs. For a program that is
+    /// about to close the database, and that does not want work given up which is under way: from
+    /// this call on no compaction begins by itself, of those that are queued none either, until
+    /// the database is opened again.
     ///
     /// # Errors
     /// `Stalled` when the work gets nowhere, `Closed`, `Broken`, `LogFailed`. Why a flush or a
