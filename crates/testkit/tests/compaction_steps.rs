@@ -20,7 +20,8 @@ use tidesdb::{
     Snapshot, SyncMode,
 };
 use tidesdb_sim::{
-    Corruption, CrashProfile, ManualClock, ManualScheduler, Mutation, MutationKind, Phase, SimVfs,
+    CallRecord, Corruption, CrashProfile, FaultError, FaultKind, FaultVfs, ManualClock,
+    ManualScheduler, Mutation, MutationKind, OpSet, Phase, SimVfs,
 };
 use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::inspect::deep_check;
@@ -30,13 +31,17 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 const TABLE: u64 = 4 << 10;
 
 fn open(sim: &Arc<SimVfs>) -> (Db, Arc<ManualScheduler>) {
+    open_on(Arc::clone(sim) as _)
+}
+
+fn open_on(vfs: Arc<dyn Vfs>) -> (Db, Arc<ManualScheduler>) {
     let scheduler = Arc::new(ManualScheduler::new(1));
     let options = DbOptions::default()
         .log_segment_bytes(1 << 20)
         .sync_mode(SyncMode::Full)
         .compaction_threads(2);
     let components = Components {
-        vfs: Arc::clone(sim) as _,
+        vfs,
         scheduler: Arc::clone(&scheduler) as _,
         clock: Arc::new(ManualClock::new(1_000_000)),
     };
@@ -96,6 +101,42 @@ fn equal_runs(family: &Family, keys: u64) -> Model {
 fn is_edit(mutation: &Mutation) -> bool {
     let of_manifest = mutation.path.to_string_lossy().contains("MANIFEST");
     mutation.phase == Phase::After && mutation.kind == MutationKind::Sync && of_manifest
+}
+
+/// What is left when one call of a compaction fails. Returns those that write the manifest.
+fn compact_with(failing: Option<u64>) -> Vec<u64> {
+    let sim = SimVfs::new(1);
+    let faults = FaultVfs::new(Arc::clone(&sim) as _);
+    let (db, _scheduler) = open_on(Arc::clone(&faults) as _);
+    let family = db.create_family("family", family_options()).unwrap();
+    let model = equal_runs(&family, 300);
+    faults.count_only(OpSet::CHANGES);
+    faults.reset();
+    faults.record(true);
+    if let Some(call) = failing {
+        faults.fail_call(call, FaultKind::Once, FaultError::IO);
+    }
+    let compacted = family.compact();
+    assert_eq!(compacted.is_err(), failing.is_some(), "call {failing:?}: {compacted:?}");
+    let is_edit = |record: &&CallRecord| record.path.to_string_lossy().contains("MANIFEST");
+    let edits = faults.records().iter().filter(is_edit).map(|record| record.index).collect();
+    faults.clear_faults();
+    assert!(contents(&family, None) == model, "call {failing:?}");
+    drop((family, db));
+    let (db, _scheduler) = open(&sim);
+    assert!(contents(&db.family("family").unwrap(), None) == model, "call {failing:?}");
+    deep_check(&db, sim.as_ref(), Path::new("/db")).unwrap();
+    edits
+}
+
+/// An edit that fails may be on the disk or not: the inputs stay until it is known to be.
+#[test]
+fn inputs_stay_where_an_edit_of_a_compaction_fails() {
+    let edits = compact_with(None);
+    assert!(edits.len() >= 4, "few edits: {edits:?}");
+    for call in edits {
+        compact_with(Some(call));
+    }
 }
 
 /// Each step lets go of what it has used up, of all runs, and that leaves the disk at once.

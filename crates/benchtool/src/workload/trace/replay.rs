@@ -52,7 +52,7 @@ pub(crate) fn replay(
         Player { values, checks, model: Model::new(), version: 0, scratch: Vec::new() };
     for line in lines {
         let key = match line {
-            Line::Write(changes) => changes[0].key(),
+            Line::Write(changes) => changes.first().map(Change::key).unwrap_or_default(),
             Line::Get(key) => key,
             Line::Scan { .. } => &[],
         };
