@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::diagnosis::reserve_bytes;
 use super::event_log::EventLog;
 use super::{Facts, FamilyFacts, Finding, Viewer};
-use crate::table::{bytes, count, render};
+use crate::table::{bytes, count, printable, render};
 
 /// In place of a counter of a process that has only come to look.
 const NOT_COUNTED: &str = "not known to this command";
@@ -274,7 +274,8 @@ fn wrapped(indent: &str, words: &str) -> String {
     const WIDTH: usize = 96;
     let mut text = String::new();
     let mut line = String::from(indent);
-    for word in words.split_whitespace() {
+    // Names of families, and what a file of events says, come from elsewhere.
+    for word in printable(words).split_whitespace() {
         if line.len() > indent.len() && line.chars().count() + 1 + word.chars().count() > WIDTH {
             text.push_str(&line);
             text.push('\n');
@@ -285,4 +286,14 @@ fn wrapped(indent: &str, words: &str) -> String {
         line.push_str(word);
     }
     text + &line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn what_comes_from_files_moves_no_cursor() {
+        assert_eq!(wrapped("  ", "of '\u{1b}[2J'  at noon"), "  of '\\u{1b}[2J' at noon\n");
+    }
 }

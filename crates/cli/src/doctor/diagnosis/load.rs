@@ -80,7 +80,7 @@ pub(super) fn told_stalls(facts: &Facts, findings: &mut Findings) {
             Some(option),
             format!(
                 "the file LOG tells of writers that were held up by {}: {}; the last was of '{}' \
-                 at {}, and of what goes on it has one line in ten seconds",
+                 at {}, and it has at most one line of each kind in ten seconds",
                 held_up.reason.name(),
                 told.join(", and "),
                 held_up.family,
