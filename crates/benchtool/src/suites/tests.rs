@@ -132,21 +132,33 @@ fn statuses(
         let (status, problems) = outcome(&test, &engine);
         (test.name, status, problems)
     };
-    // Killing a process needs the program; checkpoints need files: `tests/program.rs` has these.
-    let possible = |test: &Test| {
-        !matches!(test.shape.workload, Workload::Recover | Workload::Checkpoint | Workload::Reopen)
-    };
-    let tests = tests(suite, Profile::Quick, 1.0).into_iter();
-    tests.filter(possible).filter(wanted).map(run)
+    possible(suite).filter(wanted).map(run)
 }
 
+/// Killing a process needs the program; checkpoints need files: `tests/program.rs` has these.
+fn possible(suite: &str) -> impl Iterator<Item = Test> + use<> {
+    let needs_more = |test: &Test| {
+        matches!(test.shape.workload, Workload::Recover | Workload::Checkpoint | Workload::Reopen)
+    };
+    tests(suite, Profile::Quick, 1.0).into_iter().filter(move |test| !needs_more(test))
+}
+
+/// In two threads: with one, it would take as long as all other tests together.
 #[test]
 fn a_sound_engine_passes_every_suite() {
-    for suite in names() {
-        for (test, status, problems) in statuses(suite, "memory", |_| true) {
-            assert_eq!(status, Status::Valid, "{suite} {test}: {problems:?}");
+    let all = names().into_iter().flat_map(|suite| possible(suite).map(move |test| (suite, test)));
+    let rest = Mutex::new(all);
+    let passes = || {
+        let next = || rest.lock().unwrap().next();
+        while let Some((suite, test)) = next() {
+            let (status, problems) = outcome(&test, "memory");
+            assert_eq!(status, Status::Valid, "{suite} {}: {problems:?}", test.name);
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(passes);
+        passes();
+    });
 }
 
 /// Whether a test of a suite notices, chance excluded: tests with writers beside readers do not

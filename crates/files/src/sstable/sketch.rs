@@ -38,6 +38,16 @@ impl Default for KeySketch {
     }
 }
 
+/// Exponent of 1.0 as an `f64` has it, and where the exponent begins.
+const EXPONENT_OF_ONE: u16 = 1023;
+const EXPONENT_SHIFT: u32 = 52;
+
+/// Two to the power of `-rank`. Each plan of a compaction adds up thousands of these: the general
+/// function took half of the time.
+const fn part_of_one(rank: u8) -> f64 {
+    f64::from_bits(((EXPONENT_OF_ONE - rank as u16) as u64) << EXPONENT_SHIFT)
+}
+
 impl KeySketch {
     /// Adds the key with this hash, as the filter computes it.
     #[inline]
@@ -62,7 +72,7 @@ impl KeySketch {
     #[must_use]
     pub fn estimate(&self) -> u64 {
         let count = REGISTERS as f64;
-        let sum: f64 = self.registers.iter().map(|&rank| f64::from(-i32::from(rank)).exp2()).sum();
+        let sum: f64 = self.registers.iter().map(|&rank| part_of_one(rank)).sum();
         // The constant for 256 registers, from the paper.
         let raw = 0.7213 / (1.0 + 1.079 / count) * count * count / sum;
         let empty = self.registers.iter().filter(|&&rank| rank == 0).count();
@@ -95,6 +105,13 @@ mod tests {
         let mut sketch = KeySketch::default();
         range.for_each(|key| sketch.add(key_hash(&key.to_be_bytes())));
         sketch
+    }
+
+    #[test]
+    fn parts_of_one_are_powers_of_two() {
+        for rank in 0..=u8::MAX {
+            assert_eq!(part_of_one(rank), f64::from(-i32::from(rank)).exp2(), "{rank}");
+        }
     }
 
     fn assert_near(estimate: u64, truth: u64) {
