@@ -20,7 +20,7 @@
 //! | `held_spellings` | what a transaction knows of that |
 //! | `statistics` | figures |
 //! | `object_store` | the connector to a directory |
-//! | `hostile` | readers of files, for fuzzing |
+//! | `hostile` | readers of files, for fuzzing: with the feature `testing` |
 //!
 //! Handles are boxes whose pointers the caller holds. As the interface says, a handle may not be
 //! used after it was freed; everything else is checked.
@@ -44,6 +44,7 @@ mod family_work;
 mod handle_map;
 mod held_spellings;
 mod hooks;
+#[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod hostile;
 mod ini;

@@ -18,6 +18,7 @@ use crate::boundary::{self, call_for};
 use crate::codes::{PRECONDITION, SUCCESS};
 use crate::types::{ListedFn, ObjectStore};
 
+#[cfg(feature = "testing")]
 pub use self::records::read_hostile as read_hostile_records;
 
 /// `TDB_BACKEND_FS`.

@@ -166,12 +166,18 @@ impl<const N: usize> StripedCounters<N> {
     #[inline]
     #[must_use]
     pub fn of(&self, thread: ThisThread) -> MyStripe<'_, N> {
-        let stripes = self.stripes.get_or_init(Self::no_stripes);
         let thread = thread.number();
         let owned = thread < OWN_STRIPES;
         let at = if owned { thread } else { OWN_STRIPES + thread % SHARED_STRIPES };
-        let counters = stripes.0[at].get_or_init(Self::new_stripe);
+        let known = self.stripes.get().and_then(|stripes| stripes.0[at].get());
+        let counters = known.map(Box::as_ref).unwrap_or_else(|| self.first_of(at));
         MyStripe { counters, owned, _of_thread: PhantomData }
+    }
+
+    /// The stripe at this place, which is made if there is none.
+    #[cold]
+    fn first_of(&self, at: usize) -> &CachePadded<[AtomicU64; N]> {
+        self.stripes.get_or_init(Self::no_stripes).0[at].get_or_init(Self::new_stripe)
     }
 
     #[cold]

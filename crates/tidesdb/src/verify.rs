@@ -13,7 +13,7 @@ use tidesdb_base::progress::{Progress, Step};
 use tidesdb_files::sstable::{Readahead, TableIterator, Uncached};
 use tidesdb_files::vlog::ValuePointer;
 
-use crate::core::Core;
+use crate::core::{Environment, Families, Storage};
 use crate::family::View;
 use crate::memtable::kind_of;
 use crate::stats::memtable_keys;
@@ -65,20 +65,19 @@ impl VerifyReport {
     /// # Errors
     /// What `progress` returns, which ends the work. Damage is in the report.
     pub(crate) fn of(
-        core: &Core,
+        (env, families, storage): (&Environment, &Families, &Storage),
         progress: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<Self> {
         let (mut report, mut seen) = (Self::default(), SeenFiles::default());
-        report.warnings.extend(core.storage.torn.iter().map(ToString::to_string));
-        report.warnings.extend(core.storage.left_out.iter().map(ToString::to_string));
-        report.keys_in_memory =
-            core.families.all().iter().map(|family| memtable_keys(family)).sum();
-        let families: Vec<_> =
-            core.families.all().into_iter().map(|family| family.view.load_full()).collect();
-        let mut step = Step::new("checking", bytes_of(&families), progress);
-        for view in &families {
+        report.warnings.extend(storage.torn.iter().map(ToString::to_string));
+        report.warnings.extend(storage.left_out.iter().map(ToString::to_string));
+        report.keys_in_memory = families.all().iter().map(|family| memtable_keys(family)).sum();
+        let views: Vec<_> =
+            families.all().into_iter().map(|family| family.view.load_full()).collect();
+        let mut step = Step::new("checking", bytes_of(&views), progress);
+        for view in &views {
             report.families += 1;
-            report.check_family(core, view, &mut seen, &mut step);
+            report.check_family(env, view, &mut seen, &mut step);
             if let Some(error) = step.ended() {
                 return Err(error.clone());
             }
@@ -95,7 +94,7 @@ impl VerifyReport {
 
     fn check_family(
         &mut self,
-        core: &Core,
+        env: &Environment,
         view: &View,
         seen: &mut SeenFiles,
         step: &mut Step<'_>,
@@ -110,7 +109,7 @@ impl VerifyReport {
                     return;
                 }
                 if let Err(first) = checked {
-                    self.problems.extend(damage::of_table(&core.env.vfs, table, first));
+                    self.problems.extend(damage::of_table(&env.vfs, table, first));
                 }
             }
         }

@@ -16,10 +16,8 @@ const ALL: &[&str] =
 /// What each module uses, `core` itself aside. Modules that are not here use no part.
 const USED: &[(&str, &str)] = &[
     ("handles", "env health isolation storage"),
-    ("output", "env memory storage"),
     ("read", "env health memory storage telemetry"),
     ("stats", "env families flow isolation memory storage telemetry"),
-    ("verify", "env families storage"),
     ("write", "env families flow health isolation memory storage telemetry work"),
     ("iterator", "health memory storage telemetry"),
     ("transaction", "env health isolation memory storage telemetry"),

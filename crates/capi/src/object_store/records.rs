@@ -46,6 +46,7 @@ pub(super) fn text(records: &[Record]) -> String {
 }
 
 /// Reads what may be no records at all; see [`crate::hostile`].
+#[cfg(feature = "testing")]
 pub fn read_hostile(text: &str) {
     let records = parse(text);
     let written = self::text(&records);

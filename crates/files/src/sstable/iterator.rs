@@ -267,6 +267,8 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         self.next_block()
     }
 
+    // Not inlined: a step within a block would save registers that only this needs.
+    #[inline(never)]
     fn next_block(&mut self) -> Result<()> {
         if !self.valid() {
             return self.failure.clone().map_or(Ok(()), Err);
@@ -295,12 +297,18 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     ///
     /// # Errors
     /// As [`TableIterator::next`].
+    #[inline]
     pub fn prev(&mut self) -> Result<()> {
+        match self.position.checked_sub(1) {
+            Some(before) if self.entry.is_some() => self.stand_on(before),
+            _ => self.block_before(),
+        }
+    }
+
+    #[inline(never)]
+    fn block_before(&mut self) -> Result<()> {
         if !self.valid() {
             return self.failure.clone().map_or(Ok(()), Err);
-        }
-        if let Some(before) = self.position.checked_sub(1) {
-            return self.stand_on(before);
         }
         self.ahead.sequential = 0;
         self.entry = None;
@@ -331,7 +339,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         };
         self.key.truncate(self.prefix_len);
         entry.append_head(&mut self.key);
-        self.key.extend_from_slice(block.tail(&entry));
+        block.append_tail(&entry, &mut self.key);
         self.position = position;
         self.entry = Some(entry);
         Ok(())

@@ -45,7 +45,7 @@ fn with_runs(db: &Db, runs: u8) -> Family {
 /// Compactions of a family that is written without a pause held its lock one after the other: a
 /// caller who wanted one got no turn.
 #[test]
-fn merges_make_way_for_one_that_a_caller_waits_for() {
+fn compactions_make_way_for_one_that_a_caller_waits_for() {
     let db = open();
     let family = with_runs(&db, 3);
     let (core, state) = (db.core(), family.state());
@@ -112,7 +112,7 @@ fn stopped_compactions_hide_no_failure_and_end_no_flush() {
 /// A compaction that failed while a caller waited for a flush made the flush fail, and one that
 /// failed before a flush worked was reported to no caller.
 #[test]
-fn a_failed_merge_is_no_failure_of_a_flush_and_is_told_after_one() {
+fn a_failed_compaction_is_no_failure_of_a_flush_and_is_told_after_one() {
     let db = open();
     let family = with_runs(&db, 1);
     let state = family.state();
@@ -137,7 +137,7 @@ fn family_of_tiers(db: &Db, name: &str) -> Family {
 }
 
 /// Puts new keys between all others, which are a run of their own then; returns the runs after
-/// merges.
+/// compactions.
 fn flush_new_keys(family: &Family, scheduler: &ManualScheduler, turn: u64) -> usize {
     for key in 0..100 {
         family.put(&(key * 1000 + turn).to_be_bytes(), &[7; 500]).unwrap();

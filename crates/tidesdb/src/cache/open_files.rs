@@ -12,7 +12,7 @@ use tidesdb_sys::descriptors;
 const LEAST_LOOKED_THROUGH: usize = 64;
 
 /// Of the descriptors that the process may have, the database keeps at most one in so many for
-/// tables and value logs: merges and scans hold on to what was closed, and the application has
+/// tables and value logs: compactions and scans hold on to what was closed, and the application has
 /// files too.
 const LARGEST_SHARE: u64 = 2;
 

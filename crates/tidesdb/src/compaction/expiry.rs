@@ -6,9 +6,9 @@
 //! - *Tables that go unread* ([`expired_tables`]). Everything in them has expired, every snapshot
 //!   sees that, and nothing that stays lies below them: an expired version hides older ones until
 //!   it goes (I-25).
-//! - *Merges* ([`due_range`]). Expired versions can go only where nothing older lies below, so what
-//!   is merged are tables of all runs: those that overlap each other, a *group*, when enough of the
-//!   group has expired. Groups that are due and lie side by side are merged at once.
+//! - *Compactions* ([`due_range`]). Expired versions can go only where nothing older lies below, so
+//!   what is merged are tables of all runs: those that overlap each other, a *group*, when enough
+//!   of the group has expired. Groups that are due and lie side by side are merged at once.
 //! - *When to look again* ([`next_look`]), if nothing else has the family looked at before.
 //!
 //! What a live snapshot may hold does not count as expired until that is gone ([`first_held`]), and

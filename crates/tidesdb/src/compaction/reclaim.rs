@@ -32,7 +32,9 @@ use crate::core::{Core, FileWork};
 use crate::family::{FamilyState, RunClaim};
 use crate::output::drop_rules::{DropRules, Verdict};
 use crate::output::key_partitions::KeySpan;
-use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
+use crate::output::table_output::{
+    OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
+};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part, read_pointer};
 
 /// How often to look whether compactions under way have ended.
@@ -213,7 +215,8 @@ impl<'a> TableRewrite<'a> {
             syncs: Syncs::Each,
         };
         let bounds = lock(&family.compactions.slice_bounds).clone();
-        let mut output = TableOutput::new(core, family, &options, place, bounds);
+        let parts = OutputParts { env: &core.env, memory: &core.memory, storage: &core.storage };
+        let mut output = TableOutput::new(parts, family, &options, place, bounds);
         let mut past_largest = record.largest_key.clone();
         past_largest.push(0);
         let range = KeySpan { from: Some(record.smallest_key.clone()), until: Some(past_largest) };

@@ -25,7 +25,9 @@ use crate::memory::{Holder, Lent, table_writer_bytes};
 use crate::output::drop_rules::DropRules;
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
 use crate::output::rewrite::{Rewriter, ValueRewrite};
-use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
+use crate::output::table_output::{
+    OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
+};
 use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
 
 /// Versions between two looks at whether the compaction is still wanted, and two reports of
@@ -197,7 +199,8 @@ impl Step {
             syncs: Syncs::Each,
         };
         let bounds = Arc::clone(&job.slice_bounds);
-        let output = TableOutput::new(core, &job.family, &job.options, place, bounds);
+        let parts = OutputParts { env: &core.env, memory: &core.memory, storage: &core.storage };
+        let output = TableOutput::new(parts, &job.family, &job.options, place, bounds);
         Rewriter::new(rules, output, &self.rewrite)
     }
 

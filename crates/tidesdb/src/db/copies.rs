@@ -195,7 +195,9 @@ impl Core {
         let copy = open_in(target.path(), options, components, Core::shut_down, |vfs, path, _| {
             locked_before(vfs, path, guard)
         })?;
-        let report = VerifyReport::of(copy.core(), &mut |so_far| {
+        let core = copy.core();
+        let parts = (&core.env, &core.families, &core.storage);
+        let report = VerifyReport::of(parts, &mut |so_far| {
             self.health.check_open()?;
             progress(so_far)
         });

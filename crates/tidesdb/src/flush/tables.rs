@@ -23,7 +23,9 @@ use crate::output::drop_rules::DropRules;
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
 use crate::output::rewrite::{Rewriter, ValueRewrite};
 use crate::output::slices;
-use crate::output::table_output::{OutputPlace, Syncs, TableOutput, Written, remove_written};
+use crate::output::table_output::{
+    OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
+};
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;
@@ -89,7 +91,8 @@ impl MemtableFlush {
         };
         let no_values = ValueRewrite::default();
         let bounds = Arc::clone(&self.slice_bounds);
-        let output = TableOutput::new(core, &self.family, &self.options, place, bounds);
+        let parts = OutputParts { env: &core.env, memory: &core.memory, storage: &core.storage };
+        let output = TableOutput::new(parts, &self.family, &self.options, place, bounds);
         let mut rewriter = Rewriter::new(rules, output, &no_values).cancelling_pairs();
         let (meter, family) = (&core.flow.flushes, &self.family.writes.flow);
         let mut progress = FlushProgress { meter, family, untold_bytes: 0 };
@@ -163,7 +166,7 @@ impl Core {
             return Err(failure);
         }
         let mut written = results.done.into_iter().fold(Written::default(), Written::and);
-        if let Err(failure) = written.sync(self) {
+        if let Err(failure) = written.sync(&self.storage) {
             remove_written(self.env.vfs.as_ref(), &[written]);
             return Err(failure);
         }

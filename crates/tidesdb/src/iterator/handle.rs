@@ -87,7 +87,7 @@ impl Scan {
     ///
     /// # Errors
     /// `Corrupt` or `Io` when the value lies in a value log and can't be read.
-    #[inline]
+    #[inline(always)]
     pub fn value(&self) -> Result<&[u8]> {
         self.scan.value()
     }

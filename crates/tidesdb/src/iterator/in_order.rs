@@ -113,7 +113,7 @@ impl InOrder {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn value(&self) -> Result<&[u8]> {
         match self.order.as_deref() {
             None => self.stored.value(),

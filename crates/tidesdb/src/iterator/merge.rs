@@ -139,8 +139,22 @@ impl Merge {
         self.position_all(Direction::Backward, Source::seek_to_last)
     }
 
-    #[inline]
+    // Always inlined, as far as one source goes: a call would take a tenth of a step.
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Result<()> {
+        match *self.heap.as_slice() {
+            [only] if self.direction == Direction::Forward => {
+                self.note_key();
+                let stepped = self.step_alone(only, Source::next);
+                debug_assert!(self.has_moved(Ordering::Greater), "a source goes back");
+                stepped
+            }
+            _ => self.next_of_many(),
+        }
+    }
+
+    #[inline(never)]
+    fn next_of_many(&mut self) -> Result<()> {
         if self.direction == Direction::Backward {
             self.turn(Direction::Forward)?;
         }
@@ -177,16 +191,23 @@ impl Merge {
         advanced
     }
 
+    /// Moves the only source that is left one step on.
+    #[inline(always)]
+    fn step_alone(&mut self, only: usize, step: impl Fn(&mut Source) -> Result<()>) -> Result<()> {
+        // Nothing to compare with until the next seek, which takes all heads anew.
+        let source = &mut self.sources[only];
+        let stepped = step(source);
+        if stepped.is_err() || !source.valid() {
+            self.heap.clear();
+        }
+        stepped
+    }
+
     /// Moves every source that stands on the present key one step on.
     #[inline]
     fn advance(&mut self, step: impl Fn(&mut Source) -> Result<()>) -> Result<()> {
         if let &[only] = self.heap.as_slice() {
-            // Nothing to compare with until the next seek, which takes all heads anew.
-            let stepped = step(&mut self.sources[only]);
-            if stepped.is_err() || !self.sources[only].valid() {
-                self.heap.clear();
-            }
-            return stepped;
+            return self.step_alone(only, step);
         }
         // Shadowed versions first: once the root has moved, its key is gone.
         while let Some(child) = self.smaller_child(0) {

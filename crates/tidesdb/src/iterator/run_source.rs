@@ -122,12 +122,21 @@ impl RunSource {
     }
 
     /// True when the snapshot sees nothing within the bounds in a table.
+    #[inline]
     fn is_passed_over(&self, table: &Arc<TableFile>) -> Result<bool> {
+        // Without a lower bound there is no prefix that all keys share.
+        if self.deleted.is_empty() && self.bounds.lower.is_empty() {
+            return Ok(false);
+        }
+        self.shows_nothing_of(table)
+    }
+
+    #[inline(never)]
+    fn shows_nothing_of(&self, table: &Arc<TableFile>) -> Result<bool> {
         if self.is_covered(table) {
             return Ok(true);
         }
         let Bounds { lower, upper } = self.bounds.as_ref();
-        // Without a lower bound there is no prefix that all keys share.
         Ok(!lower.is_empty()
             && !table
                 .table()?
@@ -314,6 +323,7 @@ impl RunSource {
         self.settle_forward(skipping)
     }
 
+    #[inline]
     pub(super) fn prev(&mut self) -> Result<()> {
         let Some(iterator) = &mut self.iterator else { return Ok(()) };
         if !self.plain {
@@ -321,6 +331,9 @@ impl RunSource {
             self.key.extend_from_slice(iterator.key());
         }
         iterator.prev()?;
+        if self.plain && iterator.valid() {
+            return Ok(());
+        }
         let skipping = !self.plain;
         self.settle_backward(skipping)
     }

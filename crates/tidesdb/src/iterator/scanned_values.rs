@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn values_of_many_logs_are_their_own_in_both_directions() {
         let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
-        // No merge joins the logs.
+        // No compaction joins the logs.
         let options = FamilyOptions::default().l1_file_count_trigger(100);
         let family = db.create_family("values", options).unwrap();
         let (logs, each) = (MOST_FILES + 5, 60);

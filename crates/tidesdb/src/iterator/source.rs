@@ -78,10 +78,10 @@ impl Source {
         each!(self, s => (s.kind(), s.expires_at()))
     }
 
-    /// The kind, and the value or what stands for it.
+    /// The value or what stands for it.
     #[inline]
-    pub(super) fn content(&self) -> (ValueKind, &[u8]) {
-        each!(self, s => (s.kind(), s.value()))
+    pub(super) fn value(&self) -> &[u8] {
+        each!(self, s => s.value())
     }
 
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {

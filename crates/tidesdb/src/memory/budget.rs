@@ -186,6 +186,10 @@ impl MemoryBudget {
 
     /// Notes `bytes` more in use.
     pub(crate) fn take(&self, holder: Holder, bytes: u64) {
+        // A scan begins with a loan of nothing, and all threads write to these counts.
+        if bytes == 0 {
+            return;
+        }
         self.held[holder as usize].fetch_add(bytes, Ordering::Relaxed);
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 2);
         let grown = self.grown.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
@@ -198,6 +202,9 @@ impl MemoryBudget {
 
     /// Notes `bytes` given back.
     pub(crate) fn give_back(&self, holder: Holder, bytes: u64) {
+        if bytes == 0 {
+            return;
+        }
         self.held[holder as usize].fetch_sub(bytes, Ordering::Relaxed);
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 2);
         self.grown.fetch_sub(bytes, Ordering::Relaxed);

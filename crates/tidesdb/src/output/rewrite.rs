@@ -5,8 +5,9 @@
 //! in a flush; values in value logs that are mostly garbage are written anew.
 //!
 //! A put in a memtable is in no table, so nothing of it is left when the pair goes. A put that a
-//! merge meets may be in an older run as well, when an earlier merge into that run ended after
-//! some of its steps. So a merge drops the put alone, and the deletion at the bottom (I-90).
+//! compaction meets may be in an older run as well, when an earlier compaction into that run ended
+//! after some of its steps. So a compaction drops the put alone, and the deletion at the bottom
+//! (I-90).
 
 use std::collections::BTreeSet;
 

@@ -16,8 +16,17 @@ use tidesdb_files::sstable::{
 use tidesdb_files::vlog::{VlogOptions, VlogWriter};
 use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
-use crate::core::Core;
+use crate::core::{Environment, Storage};
 use crate::family::{FamilyState, SliceBounds};
+use crate::memory::Memory;
+
+/// The parts of the database that an output uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutputParts<'a> {
+    pub env: &'a Environment,
+    pub memory: &'a Memory,
+    pub storage: &'a Storage,
+}
 
 /// Where the tables belong and what becomes of large values.
 #[derive(Clone, Copy, Debug)]
@@ -84,13 +93,13 @@ impl Written {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub(crate) fn sync(&mut self, core: &Core) -> Result<()> {
+    pub(crate) fn sync(&mut self, storage: &Storage) -> Result<()> {
         for (path, file) in std::mem::take(&mut self.unsynced) {
             file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
         }
         match self.paths.as_slice() {
             [] => Ok(()),
-            _ => core.storage.log.sync_directory(),
+            _ => storage.log.sync_directory(),
         }
     }
 
@@ -111,7 +120,7 @@ impl Written {
 /// wrote.
 #[derive(Debug)]
 pub(crate) struct TableOutput<'a> {
-    core: &'a Core,
+    parts: OutputParts<'a>,
     options: &'a FamilyOptions,
     origin: TableOrigin,
     place: OutputPlace,
@@ -129,22 +138,22 @@ pub(crate) struct TableOutput<'a> {
 
 impl<'a> TableOutput<'a> {
     pub(crate) fn new(
-        core: &'a Core,
+        parts: OutputParts<'a>,
         family: &FamilyState,
         options: &'a FamilyOptions,
         place: OutputPlace,
         bounds: SliceBounds,
     ) -> Self {
         Self {
-            core,
+            parts,
             options,
-            origin: origin_of(core, family, options),
+            origin: origin_of(parts.storage, family, options),
             place,
             bounds,
             bounds_passed: 0,
             table: None,
             value_log: None,
-            most_value_log_bytes: core.env.largest_table_bytes().saturating_mul(2),
+            most_value_log_bytes: parts.env.largest_table_bytes().saturating_mul(2),
             written: Written::default(),
             pointer: Vec::new(),
         }
@@ -190,8 +199,8 @@ impl<'a> TableOutput<'a> {
     }
 
     fn create(&mut self, kind: FileKind) -> Result<(PathBuf, Arc<dyn File>)> {
-        let path = self.core.env.path.join(kind.name());
-        let file = self.core.env.vfs.open(&path, OpenMode::CreateNew);
+        let path = self.parts.env.path.join(kind.name());
+        let file = self.parts.env.vfs.open(&path, OpenMode::CreateNew);
         let file = file.map_err(|e| Error::io("create", &path, e))?;
         self.written.paths.push(path.clone());
         Ok((path, file))
@@ -199,7 +208,7 @@ impl<'a> TableOutput<'a> {
 
     fn table(&mut self) -> Result<&mut OpenTable> {
         if self.table.is_none() {
-            let number = self.core.storage.numbers.next();
+            let number = self.parts.storage.numbers.next();
             let (path, file) = self.create(FileKind::Table(number))?;
             let (index, block_size) = index_form(self.options);
             let options = TableOptions {
@@ -209,10 +218,10 @@ impl<'a> TableOutput<'a> {
                 filter: filters(self.options),
                 identity: number,
                 expected_entries: self.place.expected_entries,
-                now_unix_seconds: self.core.env.clock.unix_seconds(),
+                now_unix_seconds: self.parts.env.clock.unix_seconds(),
                 origin: self.origin.clone(),
             };
-            let buffers = self.core.memory.buffer_pool.take();
+            let buffers = self.parts.memory.buffer_pool.take();
             let writer = TableWriter::with_buffers(Arc::clone(&file), &path, options, buffers);
             self.table = Some(OpenTable { number, path, file, writer });
         }
@@ -221,7 +230,7 @@ impl<'a> TableOutput<'a> {
 
     fn value_log(&mut self) -> Result<&mut OpenValueLog> {
         if self.value_log.is_none() {
-            let number = self.core.storage.numbers.next();
+            let number = self.parts.storage.numbers.next();
             let (path, file) = self.create(FileKind::ValueLog(number))?;
             let options = VlogOptions { number, compression: self.options.compression };
             let writer = VlogWriter::new(Arc::clone(&file), &path, options)?;
@@ -237,7 +246,7 @@ impl<'a> TableOutput<'a> {
     pub(crate) fn finish_table(&mut self) -> Result<()> {
         let Some(table) = self.table.take() else { return Ok(()) };
         let (summary, buffers) = table.writer.finish()?;
-        self.core.memory.buffer_pool.give(buffers);
+        self.parts.memory.buffer_pool.give(buffers);
         self.written.completed(self.place.syncs, table.path, table.file)?;
         self.written.bytes += summary.file_len;
         self.written.tables.push(Arc::new(record_of(table.number, self.place, summary)));
@@ -263,7 +272,7 @@ impl<'a> TableOutput<'a> {
         self.finish_table()?;
         self.finish_value_log()?;
         if self.place.syncs == Syncs::Each && !self.written.paths.is_empty() {
-            self.core.storage.log.sync_directory()?;
+            self.parts.storage.log.sync_directory()?;
         }
         Ok(std::mem::take(&mut self.written))
     }
@@ -272,7 +281,7 @@ impl<'a> TableOutput<'a> {
 impl Drop for TableOutput<'_> {
     fn drop(&mut self) {
         // What was completed is no longer listed.
-        remove_all(self.core.env.vfs.as_ref(), &self.written.paths);
+        remove_all(self.parts.env.vfs.as_ref(), &self.written.paths);
     }
 }
 
@@ -324,9 +333,9 @@ fn filters(options: &FamilyOptions) -> FilterOptions {
 }
 
 /// What the tables of a family say of it.
-fn origin_of(core: &Core, family: &FamilyState, options: &FamilyOptions) -> TableOrigin {
+fn origin_of(storage: &Storage, family: &FamilyState, options: &FamilyOptions) -> TableOrigin {
     // Read first: what is published by now is in memtables of the view, or in tables.
-    let published = core.storage.log.published();
+    let published = storage.log.published();
     let first_unflushed = family.view.load().first_unflushed();
     TableOrigin {
         family: family.id,

@@ -50,8 +50,8 @@ impl Salvaged {
             .retain(|version| lost || !flushed(version) || in_tables.contains(&version.sequence));
     }
 
-    /// Leaves out what a merge that settled the key has taken in, or what was older: versions of
-    /// the log that were in tables when it began, and of tables that the manifest knew then and
+    /// Leaves out what a compaction that settled the key has taken in, or what was older: versions
+    /// of the log that were in tables when it began, and of tables that the manifest knew then and
     /// knows no more.
     fn leave_out_what_was_settled(&self, versions: &mut Vec<Version<'_>>) {
         let settled =
@@ -91,8 +91,8 @@ fn sequences_in_tables(versions: &[Version<'_>]) -> Vec<u64> {
 pub(crate) struct Tombstones {
     /// They hide what is older.
     certain: RangeTombstones,
-    /// They may have been applied long ago, so that versions which merges have settled to sequence
-    /// number zero since may be newer. They hide other versions only.
+    /// They may have been applied long ago, so that versions which compactions have settled to
+    /// sequence number zero since may be newer. They hide other versions only.
     perhaps_applied: RangeTombstones,
 }
 

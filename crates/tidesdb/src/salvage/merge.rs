@@ -2,7 +2,7 @@
 //! first.
 //!
 //! Versions are ordered by sequence number, whatever file they are of: files hold facts, and which
-//! of them was above another does not matter any more. Merges settle old versions to sequence
+//! of them was above another does not matter any more. Compactions settle old versions to sequence
 //! number zero; of several such that of the newest run counts, of tables without a known run that
 //! of the later file.
 

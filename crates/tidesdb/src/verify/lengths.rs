@@ -5,17 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::DirEntry;
 
-use crate::core::Core;
+use crate::core::{Environment, Families};
 
 /// What is wrong with the files that families have, each file once.
 ///
 /// # Errors
 /// [`Error::Io`] when the directory can't be listed.
-pub(crate) fn check_files(core: &Core) -> Result<Vec<Error>> {
-    let (vfs, dir) = (core.env.vfs.as_ref(), core.env.path.as_path());
+pub(crate) fn check_files(env: &Environment, families: &Families) -> Result<Vec<Error>> {
+    let (vfs, dir) = (env.vfs.as_ref(), env.path.as_path());
     // Before the directory is listed: the files of a view stay as long as it is held.
-    let views: Vec<_> =
-        core.families.all().into_iter().map(|family| family.view.load_full()).collect();
+    let views: Vec<_> = families.all().into_iter().map(|family| family.view.load_full()).collect();
     let listed = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
     let found: BTreeMap<&str, &DirEntry> =
         listed.iter().map(|entry| (entry.name.as_str(), entry)).collect();

@@ -1,8 +1,8 @@
 //! What becomes of the range tombstones of a version as its tables change.
 //!
-//! A tombstone in a version hides older entries of its tables. Merges leave such entries out, and
-//! state in each table's record up to which tombstone they have done so; a tombstone goes when no
-//! table needs it any more. A table that one tombstone covers wholly goes as it is.
+//! A tombstone in a version hides older entries of its tables. Compactions leave such entries out,
+//! and state in each table's record up to which tombstone they have done so; a tombstone goes when
+//! no table needs it any more. A table that one tombstone covers wholly goes as it is.
 //!
 //! Pure functions of a version. What looks at every tombstone is called without a lock, see
 //! `compaction/install.rs`. Invariant: every tombstone of a version is older than whatever is in

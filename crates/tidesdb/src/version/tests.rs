@@ -152,9 +152,9 @@ fn unreadable() -> Error {
     Error::corruption("table", 0, "planted")
 }
 
-/// They counted as work that merges had left undone, and slowed writers without end.
+/// They counted as work that compactions had left undone, and slowed writers without end.
 #[test]
-fn runs_that_merges_cannot_take_do_not_count_as_young() {
+fn runs_that_compactions_cannot_take_do_not_count_as_young() {
     let context = context();
     let tables = (0..5).map(|n| table(&context, (1, n), 10 + n, 0));
     let version = Version::of_tables(tables, BTreeMap::new());

@@ -90,7 +90,12 @@ impl Condition {
     #[inline]
     pub(super) fn is_begun(&self) -> bool {
         // ORDERING: as in `check`.
-        !self.refuses.load(Ordering::Acquire) || !matches!(*lock(&self.state), State::NotBegun)
+        !self.refuses.load(Ordering::Acquire) || self.refuses_since_begun()
+    }
+
+    #[cold]
+    fn refuses_since_begun(&self) -> bool {
+        !matches!(*lock(&self.state), State::NotBegun)
     }
 
     /// Lets commits in for the first time, unless the log is sealed.

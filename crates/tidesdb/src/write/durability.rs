@@ -56,10 +56,13 @@ impl Core {
         self.make_durable(visible.sequence, options.sync.unwrap_or_else(usual))
     }
 
+    #[inline]
     pub(super) fn make_durable(&self, sequence: SequenceNumber, sync: bool) -> Result<()> {
-        if !sync {
-            return Ok(());
-        }
+        if sync { self.wait_durable(sequence) } else { Ok(()) }
+    }
+
+    #[inline(never)]
+    fn wait_durable(&self, sequence: SequenceNumber) -> Result<()> {
         let _span = span!(DEBUG, "sync_wait", sequence = sequence);
         let started = self.env.clock.monotonic_nanos();
         step("visible");

@@ -17,7 +17,7 @@ impl Core {
     /// # Errors
     /// [`tidesdb_base::error::Error::Io`], `Full` when there is no space for a segment; the next
     /// commit tries again. [`tidesdb_base::error::Error::Closed`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn ensure_log_begun(&self) -> Result<()> {
         if self.storage.log.is_begun() { Ok(()) } else { self.begin_log() }
     }

@@ -51,8 +51,12 @@ impl BlockBuilder {
     fn prefix_len_with(&self, key: &[u8]) -> usize {
         match self.entries.first() {
             Some(first) => {
-                let first = &self.bytes[first.key_at..first.key_at + first.key_len];
-                common_prefix_len(&first[..self.prefix_len.min(first.len())], key)
+                let prefix = &self.bytes[first.key_at..first.key_at + self.prefix_len];
+                // Most keys of a block leave the prefix as it is.
+                if key.starts_with(prefix) {
+                    return prefix.len();
+                }
+                common_prefix_len(prefix, key)
             }
             None => key.len(),
         }

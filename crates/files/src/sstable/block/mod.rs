@@ -44,6 +44,8 @@ const LINE_BYTES: usize = 64;
 const FRONT_LINES: usize = 4;
 /// Up to this many heads are counted in one straight run, which vectorises.
 const LINEAR_HEADS: usize = 64;
+/// Bytes that are copied of a tail of up to as many.
+const SHORT_TAIL_BYTES: usize = 16;
 
 /// What a version says besides its key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,13 +245,31 @@ impl<'b> BlockRef<'b> {
         }
         let head = self.raw.get(HEADER_BYTES + position * HEAD_BYTES..)?.first_chunk()?;
         let head = u32::from_le_bytes(*head).to_be_bytes();
-        Some(EntrySpan { meta: fields.meta, head, head_len, tail_at, value_at, end })
+        // Field by field: as a whole it would be copied with the gap behind its kind.
+        let EntryMeta { seq, kind, expires_at } = fields.meta;
+        let meta = EntryMeta { seq, kind, expires_at };
+        Some(EntrySpan { meta, head, head_len, tail_at, value_at, end })
     }
 
     /// The entry's key behind the block's prefix and the entry's head.
     #[inline]
     pub(crate) fn tail(self, entry: &EntrySpan) -> &'b [u8] {
         self.raw.get(entry.tail_at..entry.value_at).unwrap_or_default()
+    }
+
+    /// Appends [`BlockRef::tail`]. To copy a fixed number of bytes and drop some takes fewer steps
+    /// than to copy as many as there are, which is a call.
+    #[inline]
+    pub(crate) fn append_tail(self, entry: &EntrySpan, key: &mut Vec<u8>) {
+        let len = entry.value_at - entry.tail_at;
+        match self.raw.get(entry.tail_at..).and_then(<[u8]>::first_chunk) {
+            Some(bytes) if len <= SHORT_TAIL_BYTES => {
+                let bytes: &[u8; SHORT_TAIL_BYTES] = bytes;
+                key.extend_from_slice(bytes);
+                key.truncate(key.len() - (SHORT_TAIL_BYTES - len));
+            }
+            _ => key.extend_from_slice(self.tail(entry)),
+        }
     }
 
     /// The entry's value.

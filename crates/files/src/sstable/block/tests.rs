@@ -19,10 +19,14 @@ fn build(entries: &Entries) -> Vec<u8> {
     raw
 }
 
-/// Keys that share prefixes, contain zeros and 0xFF, and are prefixes of each other.
+/// Keys that share prefixes, contain zeros and 0xFF, and are prefixes of each other. A few are
+/// longer than what is copied of them at a time.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![Just(0u8), Just(1), Just(0x7F), Just(0xFF), any::<u8>()];
-    let tail = proptest::collection::vec(byte, 0..8);
+    let tail = prop_oneof![
+        9 => proptest::collection::vec(byte.clone(), 0..8),
+        1 => proptest::collection::vec(byte, 0..3 * SHORT_TAIL_BYTES),
+    ];
     (0..3usize, tail).prop_map(|(prefix, tail)| {
         [[b"" as &[u8], b"user:", b"user:\0\0\0\0"][prefix], &tail].concat()
     })
@@ -47,6 +51,10 @@ fn check_block(entries: &Entries, targets: &[(Vec<u8>, u64)]) {
         let meta = EntryMeta { seq: seq.0, kind: *kind, expires_at: *expires_at };
         assert_eq!(entry.meta, meta);
         assert_eq!(block.value(&entry), value);
+        let mut appended = block.prefix().to_vec();
+        entry.append_head(&mut appended);
+        block.append_tail(&entry, &mut appended);
+        assert_eq!(&appended, key);
         assert!(block.has_key(&entry, key));
         assert_eq!(block.lower_bound(key, seq.0), Some(at));
     }

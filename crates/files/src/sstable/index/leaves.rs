@@ -67,24 +67,31 @@ impl<B: BlockHolder> Leaves<B> {
     ) -> Result<usize> {
         match &table.index {
             Index::Flat(index) => Ok(index.first_at_or_after(key)),
-            Index::Tree(index) => {
-                if let Some(whole) = self.whole(index) {
-                    return Ok(whole.first_at_or_after(key));
-                }
-                let node = index.node_for(key);
-                if node >= index.nodes() {
-                    return Ok(index.leaves());
-                }
-                let position = match self.node((table, index), source, node, Purpose::Lookup)? {
-                    Node::Held(held) => {
-                        Some(held.first_at_or_after(key)).filter(|&at| at < held.len())
-                    }
-                    Node::Read(block) => position_for(block, key),
-                };
-                let position = position.ok_or_else(|| malformed(table, index, node))?;
-                Ok(index.first_leaf(node) + position)
-            }
+            Index::Tree(index) => self.first_in_tree((table, index), source, key),
         }
+    }
+
+    /// As [`Leaves::first_for`]. Apart, as all that trees need: it would weigh on flat indexes.
+    #[inline(never)]
+    fn first_in_tree<S: BlockSource<Block = B>>(
+        &mut self,
+        (table, index): (&Table, &TreeIndex),
+        source: &S,
+        key: &[u8],
+    ) -> Result<usize> {
+        if let Some(whole) = self.whole(index) {
+            return Ok(whole.first_at_or_after(key));
+        }
+        let node = index.node_for(key);
+        if node >= index.nodes() {
+            return Ok(index.leaves());
+        }
+        let position = match self.node((table, index), source, node, Purpose::Lookup)? {
+            Node::Held(held) => Some(held.first_at_or_after(key)).filter(|&at| at < held.len()),
+            Node::Read(block) => position_for(block, key),
+        };
+        let position = position.ok_or_else(|| malformed(table, index, node))?;
+        Ok(index.first_leaf(node) + position)
     }
 
     /// Where data block `at` lies; `None` past the last.
@@ -100,34 +107,46 @@ impl<B: BlockHolder> Leaves<B> {
     ) -> Result<Option<BlockHandle>> {
         match &table.index {
             Index::Flat(index) => Ok(index.handle(at)),
-            Index::Tree(index) => {
-                if let Some(whole) = self.whole(index) {
-                    return Ok(whole.handle(at));
-                }
-                let Some((node, within)) = self.place(index, at) else { return Ok(None) };
-                let found = self.node((table, index), source, node, Purpose::Walk)?;
-                match handle_in(index, node, &found, within) {
-                    Some(handle) => Ok(Some(handle)),
-                    None => Err(malformed(table, index, node)),
-                }
-            }
+            Index::Tree(index) => self.handle_in_tree((table, index), source, at),
+        }
+    }
+
+    #[inline(never)]
+    fn handle_in_tree<S: BlockSource<Block = B>>(
+        &mut self,
+        (table, index): (&Table, &TreeIndex),
+        source: &S,
+        at: usize,
+    ) -> Result<Option<BlockHandle>> {
+        if let Some(whole) = self.whole(index) {
+            return Ok(whole.handle(at));
+        }
+        let Some((node, within)) = self.place(index, at) else { return Ok(None) };
+        let found = self.node((table, index), source, node, Purpose::Walk)?;
+        match handle_in(index, node, &found, within) {
+            Some(handle) => Ok(Some(handle)),
+            None => Err(malformed(table, index, node)),
         }
     }
 
     /// As [`Leaves::handle`], and `None` also for a block of another index node than the last one:
     /// what is known without reading.
+    #[inline]
     pub(crate) fn handle_at_hand(&self, table: &Table, at: usize) -> Option<BlockHandle> {
         match &table.index {
             Index::Flat(index) => index.handle(at),
-            Index::Tree(index) => {
-                if let Some(whole) = self.whole(index) {
-                    return whole.handle(at);
-                }
-                let at_hand = self.at_hand.as_ref().filter(|it| it.leaves.contains(&at))?;
-                let node = at_hand.at(index)?;
-                handle_in(index, at_hand.node, &node, at - at_hand.leaves.start)
-            }
+            Index::Tree(index) => self.handle_at_hand_in_tree(index, at),
         }
+    }
+
+    #[inline(never)]
+    fn handle_at_hand_in_tree(&self, index: &TreeIndex, at: usize) -> Option<BlockHandle> {
+        if let Some(whole) = self.whole(index) {
+            return whole.handle(at);
+        }
+        let at_hand = self.at_hand.as_ref().filter(|it| it.leaves.contains(&at))?;
+        let node = at_hand.at(index)?;
+        handle_in(index, at_hand.node, &node, at - at_hand.leaves.start)
     }
 
     /// Whether the separator of data block `at` is `key`, so that versions of `key` may go on in

@@ -105,9 +105,9 @@ fn check(family: &Family, model: &Model, when: &str) {
 }
 
 /// Writes go on while compactions are interrupted by flushes and by other compactions of the same
-/// family. Readers, snapshots and what a power cut leaves show what was written; most merges at a
-/// time are returned.
-fn a_life_with_interrupted_merges(seed: u64) -> usize {
+/// family. Readers, snapshots and what a power cut leaves show what was written; most compactions
+/// at a time are returned.
+fn a_life_with_interrupted_compactions(seed: u64) -> usize {
     let mut bench = Bench::new(seed);
     let most = Arc::new(AtomicUsize::new(0));
     let (state, noted) = (Arc::clone(bench.state()), Arc::clone(&most));
@@ -153,7 +153,7 @@ fn a_life_with_interrupted_merges(seed: u64) -> usize {
 }
 
 #[test]
-fn merges_interrupted_by_others_lose_nothing() {
-    let most = (1..=8).map(a_life_with_interrupted_merges).max();
-    assert!(most >= Some(2), "no merge ran beside another: {most:?}");
+fn compactions_interrupted_by_others_lose_nothing() {
+    let most = (1..=8).map(a_life_with_interrupted_compactions).max();
+    assert!(most >= Some(2), "no compaction ran beside another: {most:?}");
 }

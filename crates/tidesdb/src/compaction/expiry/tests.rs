@@ -161,7 +161,7 @@ fn the_next_look_is_when_more_is_due() {
     assert_eq!(at(times, NOW), Some(first), "found without a look at the tables");
     assert_eq!(at(times, first), Some(due));
     assert_eq!(at(times, due), Some(all));
-    assert_eq!(at(times, all), Some(u64::MAX), "its merge failed");
+    assert_eq!(at(times, all), Some(u64::MAX), "its compaction failed");
     let never_due = [first, first, 0, 0, 0, 0, 0, 0];
     assert_eq!(at(never_due, first), Some(u64::MAX));
 }

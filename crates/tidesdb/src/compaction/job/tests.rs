@@ -57,7 +57,7 @@ fn a_plan_for_other_runs_is_refused_and_changes_nothing() {
 /// A compaction that empties a value log looked at the option alone, which may ask for values of
 /// any size in tables: the block was as large as the value.
 #[test]
-fn large_values_that_a_merge_takes_out_of_a_value_log_go_to_another() {
+fn large_values_that_a_compaction_takes_out_of_a_value_log_go_to_another() {
     let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
     let options = FamilyOptions::default()
         .klog_value_threshold(1 << 30)

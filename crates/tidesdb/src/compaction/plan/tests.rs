@@ -97,7 +97,7 @@ fn a_class_is_merged_when_it_is_full() {
 }
 
 #[test]
-fn a_merge_that_fills_the_next_class_takes_it_in() {
+fn a_compaction_that_fills_the_next_class_takes_it_in() {
     assert_eq!(count(&[1, 1, 1, 1, 4, 4, 4], Activity::Busy), Some(7));
     assert_eq!(count(&[1, 1, 1, 1, 4, 4], Activity::Busy), Some(4));
     assert_eq!(count(&[1, 1, 1, 1, 4, 4, 4, 16, 16, 16], Activity::Busy), Some(10));
@@ -344,7 +344,7 @@ fn what_has_expired_comes_first() {
     assert_eq!(keys(expired(&state, true)), Some((15, CompactedKeys::All)), "for their number");
     state[3].damaged = true;
     assert_eq!(keys(expired(&state, false)), Some((16, CompactedKeys::Expired)), "of other keys");
-    // Before a merge that waits for a thread, what can begin at once.
+    // Before a compaction that waits for a thread, what can begin at once.
     let state = overwritten(15, 40);
     let in_progress = InProgress { most_bytes: 190, ..InProgress::NONE };
     let plan =
@@ -353,7 +353,7 @@ fn what_has_expired_comes_first() {
 }
 
 #[test]
-fn beside_other_merges_free_runs_are_merged_for_their_number() {
+fn beside_other_compactions_free_runs_are_merged_for_their_number() {
     let state = runs(&[1, 1, 1, 1, 4, 4, 4, 100]);
     let rules = PlanRules { fan_in: 4, ..RULES };
     let count = |runs: &[RunSummary], free, most_bytes| {

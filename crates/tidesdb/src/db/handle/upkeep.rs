@@ -115,8 +115,9 @@ impl Db {
     /// # Errors
     /// `Closed`; `Io` when the directory can't be listed.
     pub fn check_files(&self) -> Result<Vec<Error>> {
-        self.core().health.check_open()?;
-        check_files(self.core())
+        let core = self.core();
+        core.health.check_open()?;
+        check_files(&core.env, &core.families)
     }
 
     /// Reads every table and value log and checks everything that can be checked. All that is
@@ -149,7 +150,8 @@ impl Db {
         &self,
         progress: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<VerifyReport> {
-        self.core().health.check_open()?;
-        VerifyReport::of(self.core(), progress)
+        let core = self.core();
+        core.health.check_open()?;
+        VerifyReport::of((&core.env, &core.families, &core.storage), progress)
     }
 }

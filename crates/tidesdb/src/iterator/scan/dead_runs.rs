@@ -43,7 +43,7 @@ impl StoredScan {
             if self.bounds.upper.as_ref().is_some_and(|upper| key >= upper.as_slice()) {
                 break;
             }
-            if source.is_own() || self.sources.shows(source) {
+            if source.is_own() || self.sources.shown(source).is_some() {
                 break;
             }
             run.passed += 1;
@@ -72,7 +72,7 @@ impl StoredScan {
             if self.bounds.lower.as_ref().is_some_and(|lower| key < lower.as_slice()) {
                 break;
             }
-            if source.is_own() || self.sources.shows(source) {
+            if source.is_own() || self.sources.shown(source).is_some() {
                 break;
             }
             run.passed += 1;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidesdb_base::entry::is_expired;
+use tidesdb_base::entry::{ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 
@@ -105,13 +105,15 @@ impl ScanSources {
         })
     }
 
-    /// Whether the newest visible version of a key is one that the user gets to see.
+    /// The kind of the newest visible version of a key, where that is one that the user gets to
+    /// see.
     #[inline]
-    pub(super) fn shows(&self, source: &Source) -> bool {
+    pub(super) fn shown(&self, source: &Source) -> Option<ValueKind> {
         let (kind, expires_at) = source.kind_and_expiry();
-        !kind.is_tombstone()
+        let shows = !kind.is_tombstone()
             && !is_expired(expires_at, self.now)
-            && (self.deleted.is_empty() || !self.is_range_deleted(source))
+            && (self.deleted.is_empty() || !self.is_range_deleted(source));
+        shows.then_some(kind)
     }
 
     #[cold]

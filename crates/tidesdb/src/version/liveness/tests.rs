@@ -44,7 +44,7 @@ const SNAPSHOTS: [(&[u64], bool); 8] = [
 ];
 
 #[test]
-fn what_a_snapshot_keeps_from_a_merge_is_needed() {
+fn what_a_snapshot_keeps_from_a_compaction_is_needed() {
     let runs = two_runs(|_| {});
     for (snapshots, go) in SNAPSHOTS {
         let found = garbage(&runs, snapshots, 0, true);

@@ -1,4 +1,4 @@
-//! How deeply merges of many families are nested on one thread.
+//! How deeply compactions of many families are nested on one thread.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

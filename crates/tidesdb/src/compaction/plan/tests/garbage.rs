@@ -45,7 +45,7 @@ fn tombstones_have_the_rest_rewritten_when_they_are_a_part_of_it_or_at_rest() {
 }
 
 #[test]
-fn garbage_in_value_logs_is_worth_a_merge_however_small_the_tables_are() {
+fn garbage_in_value_logs_is_worth_a_compaction_however_small_the_tables_are() {
     let run = |id, value_bytes, through| RunSummary {
         level: 2,
         id,

@@ -19,15 +19,15 @@ fn larger_families_wait_for_fewer_runs() {
         enough.unwrap()
     };
     assert_eq!([0.5, 15.0, 17.0, 65.0, 257.0, 4_000.0].map(merged), [8, 6, 6, 4, 3, 3]);
-    // Beside another merge all runs count as well.
+    // Beside another compaction all runs count as well.
     let state = large(&[0.03, 0.03, 0.03, 257.0]);
     let plan = beside_others(&state, 3, &rules, u64::MAX);
     assert_eq!(plan.map(|plan| plan.count), Some(3));
 }
 
-/// A long merge held many small runs, on top of which as many came while it went on.
+/// A long compaction held many small runs, on top of which as many came while it went on.
 #[test]
-fn a_long_merge_has_many_small_runs_joined_first() {
+fn a_long_compaction_has_many_small_runs_joined_first() {
     let count = |sizes: &[f64]| {
         // Three of a class at this size.
         next_compaction(&large(sizes), &RULES, Activity::Busy).map(|plan| plan.count)
@@ -41,10 +41,10 @@ fn a_long_merge_has_many_small_runs_joined_first() {
     assert_eq!(count(&soon_done), Some(7));
 }
 
-/// While a long merge held many runs, those that were flushed waited for as many as ever, and
+/// While a long compaction held many runs, those that were flushed waited for as many as ever, and
 /// writers stood almost still until its end.
 #[test]
-fn fewer_runs_are_merged_beside_a_long_merge_the_more_there_are() {
+fn fewer_runs_are_merged_beside_a_long_compaction_the_more_there_are() {
     let rules = PlanRules { fan_in: 8, trigger: 4, ..RULES };
     let merged = |free: usize, held: usize| {
         let state = large(&[&vec![0.03; free][..], &vec![0.2; held]].concat());
@@ -59,9 +59,9 @@ fn fewer_runs_are_merged_beside_a_long_merge_the_more_there_are() {
     assert!(beside_others(&state, 2, &quiet, u64::MAX).is_none(), "few are merged anyway");
 }
 
-/// A merge into a flushed run is one step, however large: 8 GB after a restart.
+/// A compaction into a flushed run is one step, however large: 8 GB after a restart.
 #[test]
-fn a_long_merge_does_not_go_into_a_flushed_run() {
+fn a_long_compaction_does_not_go_into_a_flushed_run() {
     let mut state = large(&[0.03, 3.0, 3.0, 3.0, 0.01, 9.0]);
     state[4].level = 1;
     let rules = PlanRules { fan_in: 3, ..RULES };

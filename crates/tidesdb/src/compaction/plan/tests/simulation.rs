@@ -1,15 +1,15 @@
-//! The engine at sizes that no test machine holds: the rules by which it plans merges, cuts them
-//! into steps, drops versions, collects what has expired and paces writers, on tables that hold
-//! nothing but a sample of their entries.
+//! The engine at sizes that no test machine holds: the rules by which it plans compactions, cuts
+//! them into steps, drops versions, collects what has expired and paces writers, on tables that
+//! hold nothing but a sample of their entries.
 //!
 //! An entry of the sample stands for as many others, of keys that were put alike often and lie
 //! nearby. So sizes, garbage, snapshots, expiry and references to value logs follow from what is in
 //! the tables, as in the engine. The sample has about a million entries, whatever the size.
 //!
 //! Time passes in parts of a flush. Writers put at a fixed rate, or as much slower as the engine
-//! asks them to be; two threads merge at a fixed rate each, and a step of a merge has its effect
-//! when it ends. Other policies (`policies`) run on the same model for comparison, each of their
-//! merges in one step.
+//! asks them to be; two threads merge at a fixed rate each, and a step of a compaction has its
+//! effect when it ends. Other policies (`policies`) run on the same model for comparison, each of
+//! their compactions in one step.
 //!
 //! Not modelled: memtables that wait for a flush, the processor, compression, range tombstones,
 //! damage, several families. Random numbers are seeded, so each run is the same.
@@ -21,9 +21,9 @@
 //! | file | what |
 //! |---|---|
 //! | `load` | what writers put |
-//! | `policies` | which merges are begun, and how fast writers may go |
+//! | `policies` | which compactions are begun, and how fast writers may go |
 //! | `world`, `threads` | the database in time |
-//! | `merging`, `tables`, `value_logs` | what a merge does to the files |
+//! | `merging`, `tables`, `value_logs` | what a compaction does to the files |
 //! | `estimate` | what is known of garbage |
 //! | `report` | what is found |
 
@@ -115,9 +115,9 @@ fn ten_times_the_data_costs_two_more_rewrites() {
     }
 }
 
-/// A process that lives for some steps only gets its merges done. They must be more than a few:
-/// where runs pile up, small merges interrupt the steps of a large one, and what these have not
-/// ended is lost.
+/// A process that lives for some steps only gets its compactions done. They must be more than a
+/// few: where runs pile up, small compactions interrupt the steps of a large one, and what these
+/// have not ended is lost.
 #[test]
 fn restarts_keep_the_steps_that_are_done() {
     for load in [Load::UNIQUE, Load::OVERWRITE] {

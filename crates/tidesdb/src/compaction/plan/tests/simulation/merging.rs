@@ -1,4 +1,4 @@
-//! Merges of the simulation: cut into steps, and told what to drop, by the code of the engine.
+//! Compactions of the simulation: cut into steps, and told what to drop, by the code of the engine.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ const LEAST_LONE_SHARE: u64 = 8;
 const STEPS_AHEAD: u64 = 8;
 const TABLES_AHEAD: usize = 16;
 
-/// A merge under way.
+/// A compaction under way.
 #[derive(Debug)]
 pub(super) struct Merge {
     /// Numbers of the runs, newest first.

@@ -14,7 +14,7 @@ use crate::flow::{FamilySignals, Pace, family_pace};
 use crate::output::key_partitions::KeySpan;
 use crate::version::{are_bulk_deletions, collected_from};
 
-/// A merge of runs at some places, newest first, into the oldest of them.
+/// A compaction of runs at some places, newest first, into the oldest of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
     pub first: usize,
@@ -28,7 +28,7 @@ pub(super) struct Choice {
     pub level: u32,
 }
 
-/// Chooses the next merge.
+/// Chooses the next compaction.
 pub(super) trait Policy {
     fn name(&self) -> &'static str;
 
@@ -54,12 +54,12 @@ pub(super) trait Policy {
         2
     }
 
-    /// Tables that go without a merge.
+    /// Tables that go without a compaction.
     fn expired(&self, _: &World) -> Vec<Rc<Table>> {
         Vec::new()
     }
 
-    /// The merge of at most so many bytes that a thread begins, if any.
+    /// The compaction of at most so many bytes that a thread begins, if any.
     fn choose(&self, world: &World, most_bytes: u64) -> Option<Choice>;
 }
 

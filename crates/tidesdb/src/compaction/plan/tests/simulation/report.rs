@@ -236,7 +236,7 @@ impl RecordSizes {
 /// The figures of a simulation.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// Bytes that merges wrote for each byte put.
+    /// Bytes that compactions wrote for each byte put.
     pub rewrites: f64,
     /// Runs that have a table for a key that is alive, up to the one that holds it, and all.
     pub get: f64,

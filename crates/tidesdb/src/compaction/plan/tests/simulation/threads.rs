@@ -1,4 +1,4 @@
-//! Threads that merge: which merges begin, and how far they come.
+//! Threads that merge: which compactions begin, and how far they come.
 
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ use crate::compaction::steps::{StepSizes, StepTable, bytes_within, tables_over};
 const THREADS: usize = 2;
 
 impl World {
-    /// Bytes of a merge that could begin at once, by interrupting a larger one if all threads are
-    /// busy.
+    /// Bytes of a compaction that could begin at once, by interrupting a larger one if all threads
+    /// are busy.
     fn most_now(&self) -> u64 {
         let largest = self.merges.iter().map(|merge| merge.bytes).max().unwrap_or(0);
         if self.merges.len() < THREADS { u64::MAX } else { largest / 2 }
@@ -46,7 +46,7 @@ impl World {
         self.logs.refer(tables, -1);
     }
 
-    /// Merges go on for so many seconds.
+    /// Compactions go on for so many seconds.
     pub(super) fn compact_for(&mut self, mut seconds: f64, policy: &dyn Policy) {
         while seconds > 0.0 {
             self.begin_compactions(policy);

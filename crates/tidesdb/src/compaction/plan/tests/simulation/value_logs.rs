@@ -1,12 +1,12 @@
-//! Value logs: which there are, what points into them, and which of them merges empty.
+//! Value logs: which there are, what points into them, and which of them compactions empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::tables::{Entry, Run, Table};
 
-/// Values that a merge moves at least, and the part of a write buffer below which value logs are
-/// joined, if they are so many; as in the engine.
+/// Values that a compaction moves at least, and the part of a write buffer below which value logs
+/// are joined, if they are so many; as in the engine.
 const VALUES_PER_COMPACTION: f64 = (64_u64 << 20) as f64;
 const SMALL_PART: usize = 16;
 const LEAST_JOINED: usize = 8;
@@ -109,8 +109,8 @@ impl ValueLogs {
         bytes
     }
 
-    /// Those whose values a merge of some tables writes anew: the deadest into which no older run
-    /// points, and small ones.
+    /// Those whose values a compaction of some tables writes anew: the deadest into which no older
+    /// run points, and small ones.
     pub(super) fn emptied(
         &self,
         older: &[Run],

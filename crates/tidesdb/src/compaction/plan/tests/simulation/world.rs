@@ -59,7 +59,7 @@ pub(super) struct World {
     every: u32,
     sequence: u32,
     last_number: u64,
-    /// Nothing has changed since no merge was found.
+    /// Nothing has changed since no compaction was found.
     pub settled: bool,
 }
 
@@ -268,13 +268,13 @@ impl World {
         }
     }
 
-    /// How many of the newest runs no merge has claimed.
+    /// How many of the newest runs no compaction has claimed.
     pub(super) fn free(&self) -> usize {
         let claimed = |run: &&Run| self.merges.iter().any(|m| m.inputs.contains(&run.id));
         self.runs.iter().take_while(|run| !claimed(run)).count()
     }
 
-    /// Flushed runs, without those that a merge takes along with larger ones.
+    /// Flushed runs, without those that a compaction takes along with larger ones.
     pub(super) fn young(&self) -> usize {
         let merges = || self.merges.iter().filter(|merge| merge.range == KeySpan::default());
         let of = |id: &u64| self.runs.iter().find(|run| run.id == *id);
