@@ -41,8 +41,9 @@ pub struct DbOptions {
     /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.
     pub flush_threads: usize,
     /// Threads that compact, and help with a flush that writers outrun. Their nice value is 7
-    /// above the process's own on Linux. When all are busy, a compaction interrupts one that is
-    /// twice as large. 0 means 2. Default 2.
+    /// above the process's own on Linux. As many again, whose nice value is the process's own, take
+    /// over while a family has so many runs that its writers are slowed. When all are busy, a
+    /// compaction interrupts one that is twice as large. 0 means 2. Default 2.
     pub compaction_threads: usize,
     /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
     pub sync_mode: SyncMode,

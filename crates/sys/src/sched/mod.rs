@@ -70,6 +70,14 @@ pub trait Scheduler: Send + Sync + Debug {
         self.submit(lane, job);
     }
 
+    /// As [`Scheduler::submit`], for a job that threads of the application wait for: it runs with
+    /// their priority. Returns whether there are threads for such jobs. Where there are none, the
+    /// job is one of the lane like any other.
+    fn submit_urgent(&self, lane: Lane, job: Job) -> bool {
+        self.submit(lane, job);
+        false
+    }
+
     /// Called by a long job of `lane` now and then, while it holds no lock: runs the smallest
     /// waiting job of the lane that has a size, if that is at most `most`, on the calling thread.
     /// So a lane whose threads are all at something large does what is small all the same. Only

@@ -82,8 +82,12 @@ impl LaneThreads {
 }
 
 /// Runs jobs on its own threads. Dropping it shuts it down, except in a forked child.
+///
+/// A thread that has lowered its priority may not raise it again without privileges. So urgent
+/// compactions have threads of their own, as many as the others.
 pub struct ThreadPool {
     lanes: Vec<Arc<LaneQueue>>,
+    urgent: Option<Arc<LaneQueue>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Where the threads are.
     home: ProcessMark,
@@ -91,6 +95,8 @@ pub struct ThreadPool {
 
 struct LaneQueue {
     lane: Lane,
+    /// By how much its threads give way to the application's.
+    nice_steps: i32,
     state: Mutex<LaneState>,
     work: Condvar,
     on_panic: PanicReport,
@@ -155,6 +161,7 @@ impl ThreadPool {
     pub fn new(name: &str, threads: LaneThreads, on_panic: PanicReport) -> io::Result<Self> {
         let pool = Self {
             lanes: Vec::new(),
+            urgent: None,
             threads: Mutex::new(Vec::new()),
             home: ProcessMark::of_this(),
         };
@@ -175,22 +182,23 @@ impl ThreadPool {
                 let text = format!("lane {} needs at least one thread", lane.name());
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
             }
-            let queue = Arc::new(LaneQueue {
-                lane,
-                state: Mutex::new(LaneState::default()),
-                work: Condvar::new(),
-                on_panic: Arc::clone(on_panic),
-            });
+            let queue = LaneQueue::new(lane, nice_steps(lane), on_panic);
             self.lanes.push(Arc::clone(&queue));
-            for number in 0..count {
-                let queue = Arc::clone(&queue);
-                let thread = thread::Builder::new()
-                    .name(format!("{name}-{}-{number}", lane.name()))
-                    .spawn(move || queue.serve())?;
-                lock(&self.threads).push(thread);
-            }
+            self.start(&queue, &format!("{name}-{}", lane.name()), count)?;
         }
+        let queue = LaneQueue::new(Lane::Compaction, 0, on_panic);
+        self.urgent = Some(Arc::clone(&queue));
+        self.start(&queue, &format!("{name}-urgent"), threads.count(Lane::Compaction))?;
         Ok(self)
+    }
+
+    fn start(&self, queue: &Arc<LaneQueue>, name: &str, count: usize) -> io::Result<()> {
+        for number in 0..count {
+            let queue = Arc::clone(queue);
+            let thread = thread::Builder::new().name(format!("{name}-{number}"));
+            lock(&self.threads).push(thread.spawn(move || queue.serve())?);
+        }
+        Ok(())
     }
 
     fn queue(&self, lane: Lane) -> Option<&LaneQueue> {
@@ -199,11 +207,15 @@ impl ThreadPool {
 }
 
 impl LaneQueue {
+    fn new(lane: Lane, nice_steps: i32, on_panic: &PanicReport) -> Arc<Self> {
+        let (state, work) = (Mutex::new(LaneState::default()), Condvar::new());
+        Arc::new(Self { lane, nice_steps, state, work, on_panic: Arc::clone(on_panic) })
+    }
+
     fn serve(&self) {
         SERVED.set((Some(self.lane), 0));
-        let steps = nice_steps(self.lane);
-        if steps > 0 {
-            lower_thread_priority(steps);
+        if self.nice_steps > 0 {
+            lower_thread_priority(self.nice_steps);
         }
         while let Some(job) = self.next_job() {
             self.run(job);
@@ -252,6 +264,17 @@ impl LaneQueue {
         }
     }
 
+    fn submit(&self, job: Job) {
+        let mut state = lock(&self.state);
+        if state.closed {
+            drop(state);
+            return;
+        }
+        state.ready.push_back(job);
+        drop(state);
+        self.work.notify_one();
+    }
+
     fn close(&self) {
         let mut state = lock(&self.state);
         let dropped = std::mem::take(&mut *state);
@@ -272,15 +295,22 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 
 impl Scheduler for ThreadPool {
     fn submit(&self, lane: Lane, job: Job) {
-        let Some(queue) = self.queue(lane) else { return };
-        let mut state = lock(&queue.state);
-        if state.closed {
-            drop(state);
-            return;
+        if let Some(queue) = self.queue(lane) {
+            queue.submit(job);
         }
-        state.ready.push_back(job);
-        drop(state);
-        queue.work.notify_one();
+    }
+
+    fn submit_urgent(&self, lane: Lane, job: Job) -> bool {
+        match &self.urgent {
+            Some(queue) if queue.lane == lane => {
+                queue.submit(job);
+                true
+            }
+            _ => {
+                self.submit(lane, job);
+                false
+            }
+        }
     }
 
     fn submit_after(&self, lane: Lane, delay: Duration, job: Job) {
@@ -338,7 +368,7 @@ impl Scheduler for ThreadPool {
         if !self.home.is_here() {
             return;
         }
-        for queue in &self.lanes {
+        for queue in self.lanes.iter().chain(&self.urgent) {
             queue.close();
         }
         let threads = std::mem::take(&mut *lock(&self.threads));

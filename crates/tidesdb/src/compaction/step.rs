@@ -28,7 +28,9 @@ use crate::output::rewrite::{Rewriter, ValueRewrite};
 use crate::output::table_output::{
     OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
 };
-use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
+use crate::version::{
+    CompactedPart, KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part,
+};
 
 /// Versions between two looks at whether the compaction is still wanted, and two reports of
 /// progress.
@@ -116,7 +118,11 @@ impl Step {
         ranges.extend(self.cut.rests.iter().cloned());
         let step = Arc::clone(self);
         let work = move |core: &Core, range: &KeySpan| step.compact_part(core, range.clone());
-        let results = KeyPartitions::new(ranges).run(core, &Arc::new(work));
+        let (parts, work) = (KeyPartitions::new(ranges), Arc::new(work));
+        let results = match self.job.family.is_slowed_by_runs() {
+            true => parts.run_urgently(core, &work),
+            false => parts.run(core, &work),
+        };
         let checked = match results.failure {
             Some(failure) => Err(failure),
             None => self.result(is_last),
@@ -228,6 +234,15 @@ impl Step {
         }
     }
 
+    /// What this step and those before it have merged of the newer inputs: all keys up to the end
+    /// of this step, if the first one began at the lowest.
+    fn compacted(&self) -> Option<(Vec<(u32, u64)>, CompactedPart)> {
+        let job = &self.job;
+        let until = self.cut.range.until.as_deref().filter(|_| job.range.from.is_none())?;
+        let (_, newer) = job.places.split_last()?;
+        Some((newer.to_vec(), CompactedPart { until: until.into() }))
+    }
+
     /// What the step does to tables that are there.
     fn result(&self, is_last: bool) -> Result<CompactionResult> {
         let Outcome { moved, settled } = std::mem::take(&mut *lock(&self.outcome));
@@ -248,6 +263,8 @@ impl Step {
         };
         self.job.check_read(&replaced)?;
         let place = (self.job.plan.level, self.job.plan.run);
-        Ok(CompactionResult { replaced, moved, place, written: Vec::new(), more_follows: !is_last })
+        let compacted = if is_last { None } else { self.compacted() };
+        let (written, more_follows) = (Vec::new(), !is_last);
+        Ok(CompactionResult { replaced, moved, place, written, compacted, more_follows })
     }
 }

@@ -77,6 +77,16 @@ impl Core {
         self.env.scheduler.submit(lane, self.job(work));
     }
 
+    /// As [`Core::submit`], for work that writers wait for. Returns whether there are threads for
+    /// that.
+    pub(crate) fn submit_urgent(
+        &self,
+        lane: Lane,
+        work: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) -> bool {
+        self.env.scheduler.submit_urgent(lane, self.job(work))
+    }
+
     /// Work as a job of the scheduler, which counts from now on.
     pub(crate) fn job(&self, work: impl FnOnce(&Arc<Self>) + Send + 'static) -> Job {
         let Some(core) = self.this.upgrade() else { return Box::new(|| ()) };

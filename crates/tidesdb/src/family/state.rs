@@ -15,7 +15,7 @@ use super::settings::{FamilySettings, freeze_bytes};
 use super::space::SpaceForSnapshots;
 use super::view::{CurrentView, View};
 use super::{CommitHookSlot, DatabaseId, FamilyCompactions, FamilyFlushes, ReadActivity};
-use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage};
+use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage, is_slowed_by_runs};
 use crate::memory::{Holder, Lent, MemoryBudget};
 use crate::telemetry::counters::FamilyCounters;
 use crate::telemetry::timing::Named;
@@ -210,22 +210,33 @@ impl FamilyState {
         snapshots: impl FnOnce() -> Vec<SequenceNumber>,
     ) -> FamilySignals {
         let (options, view) = (self.options.load(), self.view.load());
-        let mut signals = signals(&options, &view, self.favours_readers(&view.version));
+        let mut signals = self.signals_of(&options, &view);
         if is_slowed_by_garbage(&signals) {
             let space = self.writes.space.of(&view.version, &snapshots());
             signals = signals_of_space(signals, &options, space);
         }
-        // ORDERING: relaxed; estimates.
-        let taken_along = self.writes.flow.young_runs_taken_along.load(Ordering::Relaxed);
         FamilySignals {
-            // ORDERING: as above.
+            // ORDERING: relaxed; estimates.
             flushed_bytes: self.writes.flow.flushed_bytes.load(Ordering::Relaxed),
             flush_bytes_per_second,
             // ORDERING: as above.
             paced: self.writes.flow.paced.load(Ordering::Relaxed),
-            young_runs: signals.young_runs.saturating_sub(taken_along),
             ..signals
         }
+    }
+
+    /// Those of them that follow from options and view.
+    fn signals_of(&self, options: &FamilyOptions, view: &View) -> FamilySignals {
+        let signals = signals(options, view, self.favours_readers(&view.version));
+        // ORDERING: relaxed; an estimate.
+        let taken_along = self.writes.flow.young_runs_taken_along.load(Ordering::Relaxed);
+        FamilySignals { young_runs: signals.young_runs.saturating_sub(taken_along), ..signals }
+    }
+
+    /// Whether it has so many runs that writers are slowed.
+    pub(crate) fn is_slowed_by_runs(&self) -> bool {
+        let (options, view) = (self.options.load(), self.view.load());
+        is_slowed_by_runs(&self.signals_of(&options, &view))
     }
 
     /// True once the family was dropped.

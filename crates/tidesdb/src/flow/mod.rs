@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 pub(crate) use self::disk::{DiskFlow, PromisedSpace};
 pub(crate) use self::pace::flush_parts;
 pub(crate) use self::pace::{
-    FamilySignals, Pace, family_pace, is_held, is_slowed_by_garbage, memory_pace,
+    FamilySignals, Pace, family_pace, is_held, is_slowed_by_garbage, is_slowed_by_runs, memory_pace,
 };
 pub(crate) use self::pacer::Pacer;
 pub(crate) use self::run_bounds::RunBounds;

@@ -107,6 +107,11 @@ pub(crate) fn is_slowed_by_garbage(signals: &FamilySignals) -> bool {
     space_pace(signals) != Pace::Free
 }
 
+/// Whether runs slow writers.
+pub(crate) fn is_slowed_by_runs(signals: &FamilySignals) -> bool {
+    compaction_pace(signals) != Pace::Free
+}
+
 /// Bytes that the memtables of a family may take together.
 const fn memtable_limit(write_buffer_bytes: u64, queue_limit: u64) -> u64 {
     let queued = write_buffer_bytes.saturating_mul(queue_limit);

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::lock;
@@ -61,10 +62,14 @@ impl KeySpan {
     }
 }
 
+/// Threads for urgent work that are free take a part within this time.
+const TAKEN_WITHIN: Duration = Duration::from_millis(20);
+
 /// Parts that wait and what came of those that were done.
 #[derive(Debug)]
 pub(crate) struct KeyPartitions<R> {
     state: Mutex<State<R>>,
+    part_taken: Condvar,
     part_done: Condvar,
 }
 
@@ -89,7 +94,8 @@ impl<R: Send + 'static> KeyPartitions<R> {
     pub(crate) fn new(parts: Vec<KeySpan>) -> Arc<Self> {
         let (waiting, running) = (VecDeque::from(parts), 0);
         let state = State { waiting, running, results: Vec::new(), failure: None };
-        Arc::new(Self { state: Mutex::new(state), part_done: Condvar::new() })
+        let (part_taken, part_done) = (Condvar::new(), Condvar::new());
+        Arc::new(Self { state: Mutex::new(state), part_taken, part_done })
     }
 
     /// Does all parts with `work` and waits for those that helpers have begun.
@@ -99,15 +105,53 @@ impl<R: Send + 'static> KeyPartitions<R> {
     {
         let helpers = lock(&self.state).waiting.len().saturating_sub(1);
         for _ in 0..helpers {
-            // Weak: the job may wait behind a long compaction when all is done, and must not keep
-            // what the work holds, a memtable or the tables of a compaction.
-            let (parts, work) = (Arc::downgrade(self), Arc::downgrade(work));
-            core.submit(Lane::Compaction, move |core| {
-                if let (Some(parts), Some(work)) = (parts.upgrade(), work.upgrade()) {
-                    parts.do_waiting(core, work.as_ref());
-                }
-            });
+            core.submit(Lane::Compaction, self.help(work));
         }
+        self.do_rest(core, work)
+    }
+
+    /// As [`KeyPartitions::run`], with the priority of the application's threads: the owner leaves
+    /// the parts to threads that have it, unless these are busy.
+    pub(crate) fn run_urgently<W>(self: &Arc<Self>, core: &Core, work: &Arc<W>) -> Results<R>
+    where
+        W: Fn(&Core, &KeySpan) -> Result<R> + Send + Sync + 'static,
+    {
+        let mut others = false;
+        for _ in 0..lock(&self.state).waiting.len() {
+            others = core.submit_urgent(Lane::Compaction, self.help(work));
+        }
+        if others {
+            let state = lock(&self.state);
+            let parts_wait = |state: &mut State<R>| !state.waiting.is_empty();
+            drop(self.part_taken.wait_timeout_while(state, TAKEN_WITHIN, parts_wait));
+        }
+        self.do_rest(core, work)
+    }
+
+    /// A helper's job.
+    fn help<W>(
+        self: &Arc<Self>,
+        work: &Arc<W>,
+    ) -> impl FnOnce(&Arc<Core>) + Send + 'static + use<W, R>
+    where
+        W: Fn(&Core, &KeySpan) -> Result<R> + Send + Sync + 'static,
+    {
+        // Weak: the job may wait behind a long compaction when all is done, and must not keep what
+        // the work holds, a memtable or the tables of a compaction.
+        let (parts, work) = (Arc::downgrade(self), Arc::downgrade(work));
+        move |core| {
+            if let (Some(parts), Some(work)) = (parts.upgrade(), work.upgrade()) {
+                parts.do_waiting(core, work.as_ref());
+            }
+        }
+    }
+
+    /// Does the parts that no helper has begun, and waits for the others.
+    fn do_rest(
+        &self,
+        core: &Core,
+        work: &Arc<impl Fn(&Core, &KeySpan) -> Result<R>>,
+    ) -> Results<R> {
         self.do_waiting(core, work.as_ref());
         let mut state = lock(&self.state);
         while state.running > 0 {
@@ -122,6 +166,7 @@ impl<R: Send + 'static> KeyPartitions<R> {
             let Some(range) = state.waiting.pop_front() else { return };
             state.running += 1;
             drop(state);
+            self.part_taken.notify_all();
             let running = RunningPart(self);
             let result = work(core, &range);
             let mut state = lock(&self.state);
@@ -153,3 +198,6 @@ impl<R> Drop for RunningPart<'_, R> {
         self.0.part_done.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests;

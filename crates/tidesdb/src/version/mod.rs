@@ -51,7 +51,7 @@ pub(crate) use self::persisted_state::{FamilyRecord, NO_LOG, PersistedState, beg
 pub(crate) use self::range_tombstones::{
     is_deleted_in_part, snapshots_in_the_way, table_needs, table_overlaps,
 };
-pub(crate) use self::run::Run;
+pub(crate) use self::run::{CompactedPart, Run};
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FilterAnswer, TableFile};
 pub(crate) use self::torn_manifest::TornManifest;
@@ -70,6 +70,16 @@ pub(crate) struct TableChange {
     pub moved_to: (u32, u64),
     /// New tables, each in the run that its record names.
     pub added: Vec<Arc<TableFile>>,
+    /// Level and number of runs that the compaction goes on with, and what it has merged of them.
+    pub compacted: Option<(Vec<(u32, u64)>, CompactedPart)>,
+}
+
+impl TableChange {
+    /// What a compaction has merged of that run, if this change says so.
+    fn compacted(&self, place: (u32, u64)) -> Option<&CompactedPart> {
+        let (runs, part) = self.compacted.as_ref()?;
+        runs.contains(&place).then_some(part)
+    }
 }
 
 /// A value-log file that is mostly garbage.
@@ -183,6 +193,17 @@ impl Version {
             let moves = moved.contains(&table.record.number);
             (if moves { change.moved_to } else { place }, table)
         });
+        let compacted = |place: (u32, u64)| {
+            let before = || self.runs.iter().find(|run| run.place() == place)?.compacted();
+            // A run with new tables has new versions of any keys.
+            let is_older = !grown.contains(&place);
+            change.compacted(place).or_else(before).filter(|_| is_older).cloned()
+        };
+        let compacted: BTreeMap<_, _> = self
+            .runs
+            .iter()
+            .filter_map(|run| Some((run.place(), compacted(run.place())?)))
+            .collect();
         let placed = placed.chain(placed_by_record(change.added));
         let range_tombstones = self.range_tombstones.clone();
         let mut next = Self::of_placed(placed, self.value_logs.clone());
@@ -190,6 +211,11 @@ impl Version {
         // As `of_placed` does, so that a version is the same after a reopening.
         next.runs.sort_by_key(|run| (std::cmp::Reverse(run.id), run.level));
         next.range_tombstones = range_tombstones;
+        for run in &mut next.runs {
+            if let Some(part) = compacted.get(&run.place()) {
+                run.set_compacted(part.clone());
+            }
+        }
         next.space = next.space_for(&[]);
         debug_assert!(grown.iter().all(|&place| next.is_disjoint(place)), "tables overlap");
         debug_assert!(next.is_newest_first(), "a run is out of its place");

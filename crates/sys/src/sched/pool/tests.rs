@@ -132,15 +132,37 @@ fn a_lane_without_threads_is_refused() {
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
 }
 
+/// The nice value of the calling thread, field 19 of its line; the name before may hold spaces.
+#[cfg(target_os = "linux")]
+fn nice() -> i32 {
+    let line = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let fields = line.rsplit(") ").next().unwrap();
+    fields.split(' ').nth(16).unwrap().parse().unwrap()
+}
+
+/// The thread of the lane is busy, and would give way.
 #[cfg(target_os = "linux")]
 #[test]
-fn flushes_and_merges_give_way_to_other_threads() {
-    /// The nice value of the calling thread, field 19 of its line; the name before may hold spaces.
-    fn nice() -> i32 {
-        let line = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-        let fields = line.rsplit(") ").next().unwrap();
-        fields.split(' ').nth(16).unwrap().parse().unwrap()
-    }
+fn urgent_compactions_give_way_to_nothing() {
+    let (pool, own) = (pool(), nice());
+    let (job, started, release) = blocked_job();
+    pool.submit(Lane::Compaction, job);
+    started.recv().unwrap();
+    let (sender, receiver) = channel();
+    assert!(pool.submit_urgent(Lane::Compaction, Box::new(move || sender.send(nice()).unwrap())));
+    assert_eq!(receiver.recv().unwrap(), own);
+    release.send(()).unwrap();
+    // Of other lanes no thread is for these.
+    let (sender, receiver) = channel();
+    assert!(!pool.submit_urgent(Lane::Flush, Box::new(move || sender.send(nice()).unwrap())));
+    assert_eq!(receiver.recv().unwrap(), (own + nice_steps(Lane::Flush)).min(19));
+    pool.shutdown();
+    pool.submit_urgent(Lane::Compaction, Box::new(|| panic!("submitted after shutdown")));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn flushes_and_compactions_give_way_to_other_threads() {
     assert!(nice_steps(Lane::Flush) > 0 && nice_steps(Lane::Compaction) > nice_steps(Lane::Flush));
     let (pool, own) = (pool(), nice());
     let (sender, receiver) = channel();

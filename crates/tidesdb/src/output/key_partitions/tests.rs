@@ -1,0 +1,39 @@
+use std::thread;
+
+use tidesdb_base::options::DbOptions;
+use tidesdb_sim::{ManualClock, SimVfs};
+use tidesdb_sys::sched::{LaneThreads, ThreadPool};
+
+use super::*;
+use crate::db::{Components, Db};
+
+fn spans() -> Vec<KeySpan> {
+    KeySpan::between(vec![vec![1], vec![2], vec![3]])
+}
+
+/// The names of the threads that do the parts.
+fn doers(core: &Core) -> Vec<String> {
+    let work = |_: &Core, _: &KeySpan| Ok(thread::current().name().unwrap_or_default().to_owned());
+    let results = KeyPartitions::new(spans()).run_urgently(core, &Arc::new(work));
+    assert!(results.failure.is_none(), "{results:?}");
+    results.done
+}
+
+#[test]
+fn the_owner_leaves_urgent_parts_to_threads_that_do_not_give_way() {
+    let pool = ThreadPool::new("pool", LaneThreads::default(), Arc::new(|_, _| {})).unwrap();
+    let scheduler = Arc::new(pool);
+    let clock = Arc::new(ManualClock::new(1000));
+    let components = Components { vfs: SimVfs::new(1), scheduler, clock };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let doers = doers(db.core());
+    assert_eq!(doers.len(), 4);
+    assert!(doers.iter().all(|name| name.starts_with("pool-urgent-")), "{doers:?}");
+}
+
+#[test]
+fn the_owner_does_urgent_parts_where_there_are_no_such_threads() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let own = thread::current().name().unwrap_or_default().to_owned();
+    assert_eq!(doers(db.core()), [own.as_str(); 4]);
+}
