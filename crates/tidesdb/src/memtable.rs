@@ -1,5 +1,6 @@
 //! A family's memtable: the ordered index plus what the log and the flush need to know of it.
 
+mod deleted_keys;
 mod range_tombstones;
 
 use std::sync::Arc;

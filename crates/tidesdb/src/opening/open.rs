@@ -265,6 +265,9 @@ fn start_due_work(core: &Core, families: Vec<Arc<FamilyState>>, most_segment_byt
     for family in families {
         // What was replayed may be more than a memtable should hold.
         core.freeze_if_full(&family);
+        if !family.view.load().active.is_empty() {
+            core.watch_deletions(&family);
+        }
         core.schedule_flush(&family);
         core.schedule_compaction(&family);
     }
