@@ -191,6 +191,8 @@ impl Version {
         next.runs.sort_by_key(|run| (std::cmp::Reverse(run.id), run.level));
         next.range_tombstones = range_tombstones;
         next.space = next.space_for(&[]);
+        // No bytes of files lead here: an opening refuses a manifest with such runs, and what a
+        // compaction writes ascends and stays within its part, whatever its tables hold.
         debug_assert!(grown.iter().all(|&place| next.is_disjoint(place)), "tables overlap");
         debug_assert!(next.is_newest_first(), "a run is out of its place");
         next
