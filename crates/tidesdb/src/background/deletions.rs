@@ -7,8 +7,8 @@
 //!
 //! - What is hidden is not guessed: some of the deleted keys are looked up in the tables. So
 //!   deletions of keys that are not there never cause a flush, however many come.
-//! - Only deletions set the timer, one for a family, and a look ends it. Families that are at rest,
-//!   or only put to, cost nothing.
+//! - Only deletions set the timer, one for a family, and a look ends it; so does an opening that
+//!   has replayed something. Families that are at rest, or only put to, cost nothing.
 //! - A flush for this comes at most once in [`LOOK_AFTER`], and writes at most a part in
 //!   [`FREED_PER_BYTE`] of what it may free.
 

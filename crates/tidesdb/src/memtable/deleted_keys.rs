@@ -105,7 +105,7 @@ mod tests {
                 value: b"value",
             };
             memtable.insert(&put, 2 * n + 1).unwrap();
-            if n % nth == 0 {
+            if n.is_multiple_of(nth) {
                 let deletion = Operation { kind: ValueKind::Tombstone, value: &[], ..put };
                 memtable.insert(&deletion, 2 * n + 2).unwrap();
             }
@@ -121,7 +121,7 @@ mod tests {
         let numbers =
             found.sample.iter().map(|key| u64::from_be_bytes(key[..].try_into().unwrap()));
         let numbers: Vec<_> = numbers.collect();
-        assert!(numbers.iter().all(|n| n % 3 == 0));
+        assert!(numbers.iter().all(|n| n.is_multiple_of(3)));
         assert!(numbers.first() < Some(&100) && numbers.last() > Some(&900), "{numbers:?}");
         assert_eq!(memtable(1000, u64::MAX).deleted_keys(16).count, 1);
         let few = memtable(30, 3).deleted_keys(16);

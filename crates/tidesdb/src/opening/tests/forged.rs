@@ -149,6 +149,28 @@ fn a_table_whose_keys_are_out_of_order_is_damaged_for_scans_and_compactions() {
     }
 }
 
+/// The segments that follow would have lower numbers than the first.
+#[test]
+fn a_manifest_that_names_no_possible_segment_is_damaged() {
+    let golden = golden();
+    for (segment, opens) in [(1 << 55, true), (1 << 56, false), (NO_LOG, true)] {
+        let sim = golden.fork();
+        // One that a crash has left, which may be any.
+        let left = Path::new(DIR).join(FileKind::LogSegment(1).name());
+        drop(sim.open(&left, OpenMode::CreateNew).unwrap());
+        let found = take_inventory(&(Arc::clone(&sim) as _), Path::new(DIR)).unwrap().unwrap();
+        let (mut state, number) = (found.state.clone(), found.next_number());
+        (state.log_start, state.next_file) = (segment, number + 1);
+        ManifestWriter::create(sim.as_ref(), Path::new(DIR), number, &state.restate()).unwrap();
+        current::set_current(sim.as_ref(), Path::new(DIR), number).unwrap();
+        let opened = try_open(&sim, &scheduler(), SyncMode::None);
+        match opens {
+            true => drop(opened.unwrap()),
+            false => assert_damage(opened.map(drop), "MANIFEST", "below 2^56"),
+        }
+    }
+}
+
 /// What is flushed by the word of the manifest lies behind all that is in the log: a commit with a
 /// lower number would be taken for flushed, and be gone with the next opening.
 #[test]
