@@ -7,6 +7,7 @@
 
 mod compaction_triggers;
 mod compactions;
+mod deletions;
 mod full_disk;
 mod interval_sync;
 mod manual_compactions;

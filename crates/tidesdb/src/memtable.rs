@@ -1,5 +1,6 @@
 //! A family's memtable: the ordered index plus what the log and the flush need to know of it.
 
+mod deleted_keys;
 mod range_tombstones;
 
 use std::sync::Arc;
@@ -97,6 +98,7 @@ impl Memtable {
         sequence: SequenceNumber,
         insert: impl FnOnce(&[u8], NewVersion<'_>) -> std::result::Result<(), ArenaFull>,
     ) -> Result<()> {
+        // No bytes of a log lead here: a reader ends before such a position.
         debug_assert!((1..=MAX_SEQUENCE).contains(&sequence), "no sequence number: {sequence}");
         debug_assert_eq!(self.sealed_through(), u64::MAX, "a frozen memtable takes no more");
         // ORDERING: relaxed; a caller that needs the exact value reads it with the gate closed or

@@ -8,12 +8,13 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tidesdb::{
-    Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, PinnedValue, Result,
-    RuntimeOptions, Scan, ScanOptions, Snapshot, Transaction, WriteBatch,
+    Clock, Components, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel,
+    PinnedValue, Result, RuntimeOptions, Scan, ScanOptions, Snapshot, Transaction, WriteBatch,
 };
 
 const DIRECTORY: &str = "TIDESDB_TEST_FORK_DIRECTORY";
@@ -177,6 +178,116 @@ impl InUse {
             transaction.rollback(),
         ]
     }
+}
+
+/// A clock that forks when it is asked while a snapshot is registered: then a lock of the registry
+/// is held, by the thread that goes on in the child.
+#[derive(Debug)]
+struct ForkingClock {
+    inner: Arc<dyn Clock>,
+    forks: AtomicBool,
+    child: AtomicI32,
+    /// What the child does; its number is returned, or that of the call that was not refused.
+    in_child: Mutex<Option<InChild>>,
+}
+
+/// Handles whose calls would take the lock.
+struct InChild {
+    db: Db,
+    family: Family,
+    reads: Transaction,
+    reads_and_writes: Transaction,
+}
+
+impl std::fmt::Debug for InChild {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InChild").finish_non_exhaustive()
+    }
+}
+
+impl InChild {
+    fn calls(&mut self) -> Vec<Result<()>> {
+        let Self { db, family, reads, reads_and_writes } = self;
+        let mut calls = vec![
+            family.multi_get(&[b"k", b"l"]).map(drop),
+            family.scan(ScanOptions::new()).map(drop),
+            db.begin(IsolationLevel::Snapshot).map(drop),
+        ];
+        for transaction in [reads, reads_and_writes] {
+            calls.push(transaction.multi_get(family, &[b"k", b"l"]).map(drop));
+            calls.push(transaction.scan(family, ScanOptions::new()).map(drop));
+            calls.push(transaction.prefix(family, b"k").map(drop));
+            calls.push(transaction.get(family, b"k").map(drop));
+        }
+        calls
+    }
+}
+
+impl Clock for ForkingClock {
+    fn unix_seconds(&self) -> u64 {
+        // ORDERING: relaxed; one thread uses it.
+        if self.forks.swap(false, Ordering::Relaxed) {
+            let mut in_child = self.in_child.lock().unwrap().take().unwrap();
+            let child = fork(|| first_not_refused(1, &in_child.calls()));
+            self.child.store(child, Ordering::Relaxed);
+            // Dropped here they would wait for the lock.
+            *self.in_child.lock().unwrap() = Some(in_child);
+        }
+        self.inner.unix_seconds()
+    }
+
+    fn unix_millis(&self) -> u64 {
+        self.inner.unix_millis()
+    }
+
+    fn monotonic_nanos(&self) -> u64 {
+        self.inner.monotonic_nanos()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.inner.sleep(duration);
+    }
+}
+
+#[test]
+#[ignore = "runs in a process of its own"]
+fn process_that_forks_while_a_lock_is_held() {
+    let Ok(path) = std::env::var(DIRECTORY) else { return };
+    let options = DbOptions::default();
+    let machine = Components::for_options(&options).unwrap();
+    let clock = Arc::new(ForkingClock {
+        inner: Arc::clone(&machine.clock),
+        forks: AtomicBool::new(false),
+        child: AtomicI32::new(0),
+        in_child: Mutex::default(),
+    });
+    let components = Components { clock: Arc::clone(&clock) as _, ..machine };
+    let db = Db::open_with(&path, options, components).unwrap();
+    let family = db.create_family("f", small()).unwrap();
+    family.put(b"k", b"v").unwrap();
+    for level in [IsolationLevel::ReadCommitted, IsolationLevel::Serializable] {
+        let mut reads_and_writes = db.begin(level).unwrap();
+        reads_and_writes.put(&family, b"child", b"x").unwrap();
+        let (reads, db, family) = (db.begin(level).unwrap(), db.clone(), family.clone());
+        let in_child = InChild { db: db.clone(), family, reads, reads_and_writes };
+        *clock.in_child.lock().unwrap() = Some(in_child);
+        // ORDERING: relaxed; one thread uses it.
+        clock.forks.store(true, Ordering::Relaxed);
+        drop(db.snapshot());
+        let child = clock.child.swap(0, Ordering::Relaxed);
+        assert!(child > 0, "nothing was put to the test");
+        assert_eq!(wait(child), Some(0), "{level:?}: number of the call that was not refused");
+    }
+    assert_eq!(family.get(b"child").unwrap(), None);
+}
+
+/// A lock that another thread of the parent holds at the fork is held for good in the child: calls
+/// that took it before they asked whether they are in a child hung there.
+#[test]
+fn a_child_is_refused_though_a_lock_was_held_at_the_fork() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = run("process_that_forks_while_a_lock_is_held", directory.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Everything that a child of this process tries. Returns 0, or which call had an effect.

@@ -10,9 +10,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tidesdb::{
-    CopyOptions, Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, WriteBatch,
-};
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, WriteBatch};
 
 const MIB: u64 = 1 << 20;
 
@@ -144,22 +142,6 @@ fn budget_4() {
     let open = |n| db.open_family(&format!("f{n}"), FamilyOptions::default()).unwrap();
     let families: Vec<Family> = (0..3).map(open).collect();
     families.iter().zip(0..).for_each(|(family, seed)| write(family, 20_000, seed));
-    report();
-}
-
-/// A copy is verified by an opening of its own.
-#[test]
-#[ignore = "run by a_verified_copy_stays_within_the_budget_of_its_database"]
-fn verified_copy() {
-    let directory = tempfile::tempdir().unwrap();
-    let options = DbOptions::default().max_memory_usage(32 * MIB).log_segment_bytes(MIB);
-    let db = Db::open(directory.path().join("db"), options).unwrap();
-    let family = db.open_family("default", FamilyOptions::default()).unwrap();
-    write(&family, 800_000, 0);
-    // The cache fills the budget.
-    (0..800_000).step_by(3).for_each(|n| assert!(family.get(&key(n)).unwrap().is_some()));
-    let verified = CopyOptions::default().verify_copy(true);
-    db.checkpoint_with(directory.path().join("copy"), verified).unwrap();
     report();
 }
 
@@ -364,11 +346,6 @@ fn the_budget_bounds_resident_memory() {
     for (test, budget) in [("budget_32", 32), ("budget_64", 64), ("budget_256", 256)] {
         measure(test, budget * MIB / 10 * 11 + 4 * MIB);
     }
-}
-
-#[test]
-fn a_verified_copy_stays_within_the_budget_of_its_database() {
-    measure("verified_copy", 32 * MIB / 10 * 11 + 4 * MIB);
 }
 
 /// Those of tables had no place in the budget. A million: `TIDESDB_TEST_RANGE_DELETIONS=1000000`.

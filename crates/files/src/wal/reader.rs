@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tidesdb_base::entry::MAX_SEQUENCE;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::File;
 
@@ -148,7 +149,12 @@ impl SegmentReader {
         let Some(view) = record::open(bytes, self.header.number, self.position) else {
             return Ok(None);
         };
-        self.position += view.length as u64;
+        let end = self.position + view.length as u64;
+        if end > MAX_SEQUENCE {
+            // No commit has such a number.
+            return Ok(None);
+        }
+        self.position = end;
         self.synced = self.synced.max(view.synced);
         Ok(Some((view, self.position)))
     }
@@ -361,6 +367,21 @@ mod tests {
         let started = std::time::Instant::now();
         assert_eq!(reader.behind_break().unwrap(), BehindBreak::default());
         assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    }
+
+    #[test]
+    fn a_record_that_ends_behind_all_sequence_numbers_is_none() {
+        let base = MAX_SEQUENCE - 151;
+        let header = SegmentHeader { number: 3, base, previous_end: base, synced: 0 };
+        let place = |position| RecordPlace { segment: 3, position, synced: 0 };
+        let mut records = record(&[7; 100], place(base));
+        assert_eq!(records.len(), 120);
+        records.extend(record(&[7; 100], place(base + 120)));
+        let mut reader = segment(&header, &records);
+        let (_, sequence) = reader.next_record().unwrap().unwrap();
+        assert_eq!(sequence, base + 120);
+        assert!(reader.next_record().unwrap().is_none());
+        assert_eq!(reader.end().position, base + 120);
     }
 
     #[test]

@@ -63,8 +63,10 @@ impl SegmentHeader {
         let mut decoder = Decoder::new(bytes);
         match Self::decode_fields(&mut decoder) {
             Some((version, header, sum)) if sum == checksum::placed(HEADER_SEED, 0, body) => {
-                // No record could have a sequence number there.
-                if header.base > MAX_SEQUENCE {
+                // No record could have a sequence number there, or none that is new: a segment
+                // begins where the one before it ended, or behind that.
+                let first = header.previous_end.max(header.synced);
+                if header.base > MAX_SEQUENCE || header.base < first {
                     return Ok(None);
                 }
                 if version == FORMAT_VERSION {
@@ -144,6 +146,21 @@ mod tests {
             |header: SegmentHeader| SegmentHeader::decode(&header.encode(), Path::new("w"));
         assert_eq!(decode(header(MAX_SEQUENCE)).unwrap(), Some(header(MAX_SEQUENCE)));
         assert_eq!(decode(header(MAX_SEQUENCE + 1)).unwrap(), None);
+    }
+
+    /// Commits would be replayed out of their order.
+    #[test]
+    fn a_header_that_begins_before_the_end_of_the_log_in_front_of_it_is_none() {
+        let header = SegmentHeader { number: 7, base: 4096, previous_end: 4096, synced: 4096 };
+        let forged = |base: u64| {
+            let mut bytes = header.encode();
+            bytes[24..32].copy_from_slice(&base.to_le_bytes());
+            let sum = checksum::placed(HEADER_SEED, 0, &bytes[..HEADER_BODY_BYTES]);
+            bytes[HEADER_BODY_BYTES..HEADER_BODY_BYTES + 8].copy_from_slice(&sum.to_le_bytes());
+            SegmentHeader::decode(&bytes, Path::new("w")).unwrap()
+        };
+        assert_eq!(forged(4096), Some(header));
+        assert_eq!(forged(4088), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::core::{BackgroundRequests, Core};
 pub(crate) const BACKGROUND: BackgroundRequests = BackgroundRequests {
     schedule_flush: Core::queue_flush,
     schedule_compaction: Core::queue_compaction,
+    look_at_deletions_later: Core::set_deletions_timer,
     trim_log_later: Core::queue_log_trim,
     repair_log_later: Core::queue_log_repair,
     sync_by_repair: Core::repair_and_sync,

@@ -6,6 +6,7 @@
 //! moved or left where they are instead of being rewritten.
 
 use std::cmp::Ordering;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
@@ -45,6 +46,7 @@ impl RunReader {
     fn open(tables: Vec<Arc<TableFile>>, range: &KeySpan, readahead: usize) -> Result<Self> {
         let ascend =
             |a: &Arc<TableFile>, b: &Arc<TableFile>| a.record.largest_key < b.record.smallest_key;
+        // No bytes of a manifest lead here: an opening refuses one with such a run.
         debug_assert!(tables.is_sorted_by(ascend), "tables of a run overlap");
         let mut tables = tables.into_iter();
         if let Some(from) = &range.from {
@@ -100,6 +102,12 @@ impl RunReader {
             match &range.from {
                 Some(from) => iterator.seek(from)?,
                 None => iterator.seek_to_first()?,
+            }
+            let is_before = |from: &Vec<u8>| iterator.key() < from.as_slice();
+            if iterator.valid() && range.from.as_ref().is_some_and(is_before) {
+                let (from, found) = (&range.from, iterator.key());
+                let detail = format!("expected a key from {from:02x?} on, found {found:02x?}");
+                return Err(Error::corruption(file.path(), 0, detail));
             }
             if iterator.valid() && range.is_before_end(iterator.key()) {
                 self.iterator = Some(iterator);
@@ -174,6 +182,13 @@ impl VersionMerge {
     pub(super) fn current(&self) -> Option<(&[u8], EntryMeta, &[u8])> {
         let iterator = self.runs.get(*self.heap.first()?)?.iterator.as_ref()?;
         Some((iterator.key(), iterator.meta(), iterator.value()))
+    }
+
+    /// The file that the present version is in.
+    pub(super) fn present_path(&self) -> PathBuf {
+        let run = self.present_run().and_then(|run| self.runs.get(run));
+        let table = run.and_then(|run| run.table.as_ref());
+        table.map_or_else(PathBuf::new, |table| table.path().to_path_buf())
     }
 
     /// Number of the run that the present version is in.

@@ -225,6 +225,10 @@ impl<'a> TableRewrite<'a> {
         // A tombstone of the table that goes unless an older run holds its key.
         let mut tombstone = None;
         while let (Some(run), Some((key, meta, value))) = (merge.present_run(), merge.current()) {
+            if key < present.as_slice() {
+                let detail = format!("expected a key behind {present:02x?}, found {key:02x?}");
+                return Err(Error::corruption(merge.present_path(), 0, detail));
+            }
             if key != present.as_slice() {
                 tombstone = None;
                 rules.next_key(key);

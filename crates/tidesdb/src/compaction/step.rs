@@ -159,11 +159,12 @@ impl Step {
         let mut next_pause = 0;
         loop {
             if let Some((run, table)) = merge.lone_table()
-                && rewriter.last_key() != table.record.smallest_key.as_slice()
+                && rewriter.last_key() < table.record.smallest_key.as_slice()
                 && self.may_stay(table)?
             {
                 let table = Arc::clone(table);
                 rewriter.end_table()?;
+                rewriter.passed_over(&table.record.largest_key);
                 self.leave_as_it_is(table, run == oldest);
                 merge.skip_table()?;
                 self.job.pause_for_others(core, &mut next_pause)?;
@@ -171,8 +172,8 @@ impl Step {
                 core.flow.merged.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            let Some((key, meta, value)) = merge.current() else { break };
-            rewriter.push(key, meta, value)?;
+            let Some(version) = merge.current() else { break };
+            rewriter.push(version, || merge.present_path())?;
             read += 1;
             if read % VERSIONS_PER_CHECK == 0 {
                 self.job.pause_for_others(core, &mut next_pause)?;

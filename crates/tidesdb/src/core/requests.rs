@@ -21,6 +21,7 @@ pub(crate) type TryCommit<'a> = &'a mut dyn FnMut() -> Result<()>;
 pub(crate) struct BackgroundRequests {
     pub schedule_flush: fn(&Core, &Arc<FamilyState>),
     pub schedule_compaction: fn(&Core, &Arc<FamilyState>),
+    pub look_at_deletions_later: fn(&Core, &Arc<FamilyState>),
     pub trim_log_later: fn(&Core),
     pub repair_log_later: fn(&Core),
     pub sync_by_repair: fn(&Core, SequenceNumber, Error) -> Result<()>,
@@ -38,6 +39,20 @@ impl Core {
     /// larger.
     pub(crate) fn schedule_compaction(&self, family: &Arc<FamilyState>) {
         (self.work.background.schedule_compaction)(self, family);
+    }
+
+    /// The family's memtable may have deletions: it is looked at after a while.
+    #[inline]
+    pub(crate) fn watch_deletions(&self, family: &Arc<FamilyState>) {
+        if family.writes.deletions.note() {
+            self.look_at_deletions_later(family);
+        }
+    }
+
+    /// Sets the timer for a look at the deletions in the family's memtable.
+    #[cold]
+    fn look_at_deletions_later(&self, family: &Arc<FamilyState>) {
+        (self.work.background.look_at_deletions_later)(self, family);
     }
 
     /// A snapshot went that kept a table from being removed, or versions from being dropped.

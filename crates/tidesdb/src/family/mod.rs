@@ -16,6 +16,7 @@ mod shared_options;
 mod space;
 mod state;
 mod view;
+mod watched_deletions;
 
 pub(crate) use self::background::{Failure, FamilyCompactions, FamilyFlushes, SliceBounds};
 pub(crate) use self::claims::{RunPlace, RunningClaims};
@@ -29,3 +30,4 @@ pub(crate) use self::read_activity::ReadActivity;
 pub(crate) use self::shared_options::{SharedOptions, StoredOptions};
 pub(crate) use self::state::FamilyState;
 pub(crate) use self::view::View;
+pub(crate) use self::watched_deletions::WatchedDeletions;

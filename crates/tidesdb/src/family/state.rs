@@ -14,7 +14,9 @@ use super::keys::FamilyKeys;
 use super::settings::{FamilySettings, freeze_bytes};
 use super::space::SpaceForSnapshots;
 use super::view::{CurrentView, View};
-use super::{CommitHookSlot, DatabaseId, FamilyCompactions, FamilyFlushes, ReadActivity};
+use super::{
+    CommitHookSlot, DatabaseId, FamilyCompactions, FamilyFlushes, ReadActivity, WatchedDeletions,
+};
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage, is_slowed_by_runs};
 use crate::memory::{Holder, Lent, MemoryBudget};
 use crate::telemetry::counters::FamilyCounters;
@@ -75,6 +77,7 @@ pub(crate) struct FamilyWrites {
     /// Few families have one.
     pub direct_values: Mutex<Option<Box<DirectValueWriter>>>,
     pub commit_hook: CommitHookSlot,
+    pub deletions: WatchedDeletions,
 }
 
 /// What readers of a family leave for others.

@@ -111,7 +111,8 @@ impl MemtableFlush {
                     kind: kind_of(&version),
                     expires_at: version.expires_at,
                 };
-                rewriter.push(cursor.key(), meta, version.value)?;
+                let version = (cursor.key(), meta, version.value);
+                rewriter.push(version, || core.env.path.clone())?;
             }
             cursor.next();
         }

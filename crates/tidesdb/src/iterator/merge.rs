@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 
 use tidesdb_base::codec::key_head;
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
 
 use super::heap::NumberHeap;
 use super::source::Source;
@@ -159,12 +159,11 @@ impl Merge {
             self.turn(Direction::Forward)?;
         }
         self.note_key();
-        let advanced = self.advance(Source::next);
-        debug_assert!(self.has_moved(Ordering::Greater), "a source goes back");
-        advanced
+        self.advance(Source::next)?;
+        self.check_moved(Ordering::Greater)
     }
 
-    /// Remembers the present key for [`Merge::has_moved`], which only debug builds ask.
+    /// Remembers the present key for [`Merge::check_moved`], which only debug builds use.
     #[inline]
     fn note_key(&mut self) {
         if cfg!(debug_assertions)
@@ -175,9 +174,24 @@ impl Merge {
         }
     }
 
-    /// Whether the present key lies on that side of the one before.
-    fn has_moved(&self, to: Ordering) -> bool {
-        self.current().is_none_or(|current| current.key().cmp(&self.key) == to)
+    /// Whether the present key lies on that side of the one before. Debug builds look: a release
+    /// would compare two keys for each step, and returns the rows of a table as they lie there.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`] of a table whose bytes are what their checksums say, and out of order.
+    #[inline]
+    fn check_moved(&self, to: Ordering) -> Result<()> {
+        if !cfg!(debug_assertions) {
+            return Ok(());
+        }
+        let Some(current) = self.current().filter(|now| now.key().cmp(&self.key) != to) else {
+            return Ok(());
+        };
+        let (key, before) = (current.key(), &self.key);
+        let path = current.table_path();
+        debug_assert!(path.is_some(), "a memtable goes from {before:02x?} to {key:02x?}");
+        let detail = format!("expected keys in order, found {key:02x?} next to {before:02x?}");
+        Err(Error::corruption(path.unwrap_or_default(), 0, detail))
     }
 
     #[inline]
@@ -186,9 +200,8 @@ impl Merge {
             self.turn(Direction::Backward)?;
         }
         self.note_key();
-        let advanced = self.advance(Source::prev);
-        debug_assert!(self.has_moved(Ordering::Less), "a source goes back");
-        advanced
+        self.advance(Source::prev)?;
+        self.check_moved(Ordering::Less)
     }
 
     /// Moves the only source that is left one step on.

@@ -5,6 +5,7 @@
 //! unopened; so is one outside of the scan's bounds. One whose filter of prefixes shows that it
 //! holds nothing within the bounds is passed over unread.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
@@ -80,6 +81,11 @@ impl RunSource {
 
     fn tables(&self) -> &[Arc<TableFile>] {
         self.version.runs.get(self.run).map_or(&[], |run| run.tables.as_slice())
+    }
+
+    /// The table that it stands in.
+    pub(super) fn table_path(&self) -> Option<PathBuf> {
+        self.tables().get(self.at).map(|table| table.path().to_path_buf())
     }
 
     #[inline]

@@ -1,5 +1,7 @@
 //! One sorted source of visible keys, whatever it is.
 
+use std::path::PathBuf;
+
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::Result;
 
@@ -50,6 +52,14 @@ impl Source {
     #[inline]
     pub(super) fn valid(&self) -> bool {
         each!(self, s => s.valid())
+    }
+
+    /// The table that it stands in; `None` of what lies in memory.
+    pub(super) fn table_path(&self) -> Option<PathBuf> {
+        match self {
+            Self::Run(source) => source.table_path(),
+            Self::Memtable(_) | Self::Own(_) => None,
+        }
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{DirEntry, OpenMode, Vfs};
 
 use super::foreign;
-use crate::version::{Orphans, PersistedState, TornManifest, has_orphans};
+use crate::version::{NO_LOG, Orphans, PersistedState, TornManifest, has_orphans};
 use crate::wal::Retained;
 
 /// A database that was found in a directory.
@@ -49,7 +49,8 @@ impl Inventory {
     /// A file number above every one in use.
     pub(crate) fn next_number(&self) -> u64 {
         let highest = self.files.keys().filter_map(|kind| kind.number()).max().unwrap_or(0);
-        self.state.next_file.max(highest.saturating_add(1))
+        let segment = Some(self.state.log_start).filter(|&segment| segment != NO_LOG).unwrap_or(0);
+        self.state.next_file.max(highest.max(segment).saturating_add(1))
     }
 }
 
@@ -98,6 +99,9 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
     if state.next_file > FILE_NUMBERS_END {
         let detail = format!("{} is the next file number, {BELOW}", state.next_file);
         return Err(Error::corruption(&path, 0, detail));
+    }
+    if state.log_start != NO_LOG {
+        check_number(&path, state.log_start)?;
     }
     let len = file.len().map_err(|e| Error::io("read length", &path, e))?;
     let torn = len.checked_sub(end).filter(|&bytes| bytes > 0).map(TornManifest);

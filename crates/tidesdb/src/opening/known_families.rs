@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb_base::error::Result;
+use tidesdb_base::entry::MAX_SEQUENCE;
+use tidesdb_base::error::{Error, Result};
+use tidesdb_files::file_numbers::FILE_NUMBERS_END;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
@@ -17,27 +20,28 @@ use crate::version::{
 };
 
 /// The families, whose memtables are empty still. `lengths` has the files of the directory.
+/// `manifest` describes them.
 ///
 /// # Errors
-/// [`tidesdb_base::Error::Corruption`] when the manifest has options that are none.
+/// [`Error::Corruption`] when the manifest has options that are none, or tables that can't be as it
+/// says.
 pub(super) fn load_families(
     database: DatabaseId,
     state: &mut PersistedState,
     shared_options: &SharedOptions,
     lengths: &BTreeMap<FileKind, u64>,
     files: &Arc<FileContext>,
-    memory: &Arc<BlockPool>,
+    (memory, manifest): (&Arc<BlockPool>, &Path),
 ) -> Result<BTreeMap<u32, Arc<FamilyState>>> {
     let mut families = BTreeMap::new();
     let mut known = KnownFiles { context: files, lengths, files: BTreeMap::new() };
     for (&id, record) in &mut state.families {
         let StoredOptions { text, options } = shared_options.of_text(&record.options)?;
         record.options = text;
-        let view = View {
-            active: Arc::new(Memtable::new(memory)),
-            frozen: Vec::new(),
-            version: Arc::new(load_version(record, &mut known)),
-        };
+        check_record(record, manifest)?;
+        let version = Arc::new(load_version(record, &mut known));
+        check_disjoint(&version, manifest)?;
+        let view = View { active: Arc::new(Memtable::new(memory)), frozen: Vec::new(), version };
         let family = FamilyState::new(database, id, &record.name, options, view, &files.budget);
         families.insert(id, Arc::new(family));
     }
@@ -77,6 +81,52 @@ impl KnownFiles<'_> {
         let life = ValueLogLife::Settled { extent };
         ValueLogFile::of(self.name(kind), record.number, life)
     }
+}
+
+/// Refuses what no flush or compaction has written, and what they rely on not being there.
+///
+/// # Errors
+/// [`Error::Corruption`].
+fn check_record(record: &FamilyRecord, manifest: &Path) -> Result<()> {
+    let is_possible = |table: &TableRecord| {
+        table.level > 0
+            && table.smallest_key <= table.largest_key
+            && table.lowest_sequence <= table.highest_sequence
+            && table.highest_sequence <= MAX_SEQUENCE
+            && table.run < FILE_NUMBERS_END
+    };
+    if let Some(table) = record.tables.values().find(|table| !is_possible(table)) {
+        let detail = format!(
+            "expected a level from 1 on, keys and sequence numbers of a table from the lowest to \
+             the highest, found level {}, keys {:02x?} to {:02x?}, numbers {} to {}, run {}",
+            table.level,
+            table.smallest_key,
+            table.largest_key,
+            table.lowest_sequence,
+            table.highest_sequence,
+            table.run
+        );
+        return Err(Error::corruption(manifest, 0, detail));
+    }
+    if record.flushed_through > MAX_SEQUENCE {
+        let found = record.flushed_through;
+        let detail = format!("expected commits to be flushed up to one below 2^56, found {found}");
+        return Err(Error::corruption(manifest, 0, detail));
+    }
+    Ok(())
+}
+
+/// The tables of a run share no key: readers and compactions go from one to the next.
+///
+/// # Errors
+/// [`Error::Corruption`].
+fn check_disjoint(version: &Version, manifest: &Path) -> Result<()> {
+    let Some(run) = version.runs.iter().find(|run| !version.is_disjoint(run.place())) else {
+        return Ok(());
+    };
+    let (level, number) = run.place();
+    let detail = format!("expected tables that share no key in run {number} of level {level}");
+    Err(Error::corruption(manifest, 0, format!("{detail}, found some that do")))
 }
 
 fn load_version(record: &FamilyRecord, files: &mut KnownFiles<'_>) -> Version {

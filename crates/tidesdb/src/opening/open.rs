@@ -9,6 +9,7 @@ use tidesdb_base::event::Event;
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::options::DbOptions;
 use tidesdb_files::file_numbers::FileNumbers;
+use tidesdb_files::naming::FileKind;
 use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::clock::{Clock, SteadyClock};
 use tidesdb_sys::sched::Scheduler;
@@ -108,7 +109,10 @@ fn build(
     let identity = DatabaseId::next();
     let lengths = found.as_ref().map(|found| found.files.clone()).unwrap_or_default();
     let shared_options = SharedOptions::default();
-    let families = load_families(identity, &mut state, &shared_options, &lengths, &files, &memory)?;
+    let manifest = found.as_ref().map_or(0, |found| found.manifest.number());
+    let manifest = path.join(FileKind::Manifest(manifest).name());
+    let known = (&memory, manifest.as_path());
+    let families = load_families(identity, &mut state, &shared_options, &lengths, &files, known)?;
     let workers = workers(&options, &components.scheduler);
     let most_bytes = most_replayed_bytes(&options);
     let replayed = match &found {
@@ -265,6 +269,9 @@ fn start_due_work(core: &Core, families: Vec<Arc<FamilyState>>, most_segment_byt
     for family in families {
         // What was replayed may be more than a memtable should hold.
         core.freeze_if_full(&family);
+        if !family.view.load().active.is_empty() {
+            core.watch_deletions(&family);
+        }
         core.schedule_flush(&family);
         core.schedule_compaction(&family);
     }

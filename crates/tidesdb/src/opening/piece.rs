@@ -112,6 +112,8 @@ impl Piece {
         payload: &[u8],
         sequence: SequenceNumber,
     ) -> Result<(), NoMemory> {
+        // No bytes of a log lead here: positions grow within a segment, and one that begins before
+        // the end of those in front of it has no valid header.
         debug_assert!(sequence > self.last_sequence(), "records of the log are out of order");
         let from = self.payloads.len();
         self.payloads.extend_from_slice(payload)?;

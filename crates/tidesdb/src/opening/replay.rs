@@ -38,7 +38,10 @@ pub(crate) fn replay_log(
     let (mut readers, headless) = open_segments(vfs, dir, found)?;
     let newest = found.state.last_sequence;
     let first_base = found.state.log_base.filter(|_| found.state.log_start != NO_LOG);
-    let mut replayed = Replayed { newest, first_base, ..Replayed::default() };
+    // A family has no commit in the log that is not behind this.
+    let beyond = found.state.families.values().map(|family| family.flushed_through).max();
+    let beyond = beyond.unwrap_or(0);
+    let mut replayed = Replayed { newest, first_base, beyond, ..Replayed::default() };
     for (reader, bytes) in &readers {
         replayed.beyond = replayed.beyond.max(reader.header().base.saturating_add(*bytes));
         replayed.highest_segment = replayed.highest_segment.max(reader.header().number);

@@ -2,6 +2,7 @@
 //! of an earlier life of a file, and a segment whose beginning is gone.
 
 mod first_segment;
+mod forged;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

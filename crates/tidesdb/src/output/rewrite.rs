@@ -9,10 +9,12 @@
 //! after some of its steps. So a compaction drops the put alone, and the deletion at the bottom
 //! (I-90).
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use tidesdb_base::entry::ValueKind;
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::EntryMeta;
 use tidesdb_files::vlog::ValuePointer;
 
@@ -42,6 +44,12 @@ pub(crate) struct Rewriter<'a> {
     value: Vec<u8>,
 }
 
+/// Tables whose bytes are what their checksums say may hold keys in any order.
+#[cold]
+fn out_of_order(file: &Path, key: &[u8], before: &[u8]) -> Error {
+    Error::corruption(file, 0, format!("expected a key behind {before:02x?}, found {key:02x?}"))
+}
+
 impl<'a> Rewriter<'a> {
     pub(crate) fn new(
         rules: DropRules,
@@ -57,15 +65,22 @@ impl<'a> Rewriter<'a> {
         Self { cancels_pairs: true, ..self }
     }
 
-    /// Takes the next version.
+    /// Takes the next version, which lies in the file that `source` returns.
     ///
     /// # Errors
-    /// [`tidesdb_base::Error::Io`]; [`tidesdb_base::Error::Corruption`] for a value that is to be
-    /// written anew and can't be read.
-    pub(crate) fn push(&mut self, key: &[u8], meta: EntryMeta, value: &[u8]) -> Result<()> {
+    /// [`Error::Io`]; [`Error::Corruption`] for a value that is to be written anew and can't be
+    /// read, and for a key that lies before the one in front of it.
+    pub(crate) fn push(
+        &mut self,
+        (key, meta, value): (&[u8], EntryMeta, &[u8]),
+        source: impl FnOnce() -> PathBuf,
+    ) -> Result<()> {
         // Keys are not empty, so the first one differs from the buffer as it is made.
-        if key != self.key.as_slice() {
-            debug_assert!(key > self.key.as_slice(), "versions come out of the order of keys");
+        let order = key.cmp(self.key.as_slice());
+        if order == Ordering::Less {
+            return Err(out_of_order(&source(), key, &self.key));
+        }
+        if order == Ordering::Greater {
             self.keep_single_deletion()?;
             self.rules.next_key(key);
             self.key.clear();
@@ -116,6 +131,12 @@ impl<'a> Rewriter<'a> {
             }
             _ => self.output.add(key, meta, value),
         }
+    }
+
+    /// A table with keys up to this one is left as it is between the last version and the next.
+    pub(crate) fn passed_over(&mut self, largest_key: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(largest_key);
     }
 
     /// The key of the last version taken, whether it stays or not; empty at first.

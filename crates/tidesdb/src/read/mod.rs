@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod copied;
+mod deleted;
 mod expiry;
 mod get;
 mod many;

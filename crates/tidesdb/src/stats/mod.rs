@@ -16,7 +16,7 @@ mod space;
 mod tree;
 mod work;
 
-pub(crate) use self::approximate::approximate_count;
+pub(crate) use self::approximate::{approximate_count, bytes_between};
 pub use self::cache::CacheStats;
 pub use self::database::{DbStats, MemoryStats, StallStats};
 pub(crate) use self::estimates::memtable_keys;

@@ -301,6 +301,8 @@ impl Catalog {
             let detail = format!("a manifest edit contradicts its state: {edit:?}");
             return Outcome::Refused(Error::Internal(detail));
         }
+        // No bytes of a manifest lead here: the log goes on behind all that it says is flushed, in
+        // segments with higher numbers than the one that it names.
         debug_assert!(goes_forward(&self.state, &edit), "the log goes back: {edit:?}");
         if self.starts_another_manifest() {
             return self.begin_another_with(&edit);

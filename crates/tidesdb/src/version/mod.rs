@@ -217,6 +217,8 @@ impl Version {
             }
         }
         next.space = next.space_for(&[]);
+        // No bytes of files lead here: an opening refuses a manifest with such runs, and what a
+        // compaction writes ascends and stays within its part, whatever its tables hold.
         debug_assert!(grown.iter().all(|&place| next.is_disjoint(place)), "tables overlap");
         debug_assert!(next.is_newest_first(), "a run is out of its place");
         next

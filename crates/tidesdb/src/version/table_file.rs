@@ -142,6 +142,13 @@ impl TableFile {
             let detail = format!("expected {known} entries, as the manifest says, found {found}");
             return Err(Error::corruption(self.path(), 0, detail));
         }
+        let (summary, record) = (table.summary(), &self.record);
+        if summary.min_key < record.smallest_key || summary.max_key > record.largest_key {
+            let found = format!("{:02x?} to {:02x?}", summary.min_key, summary.max_key);
+            let (from, to) = (&record.smallest_key, &record.largest_key);
+            let detail = format!("expected keys {from:02x?} to {to:02x?}, found {found}");
+            return Err(Error::corruption(self.path(), 0, detail));
+        }
         let table = Arc::new(table);
         context.budget.take(Holder::Tables, table.memory_bytes() as u64);
         // ORDERING: relaxed; a hint. An opened table was used.

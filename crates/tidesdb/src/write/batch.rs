@@ -56,6 +56,8 @@ pub struct WriteBatch {
     pub(crate) user_bytes: u64,
     /// Puts among the operations.
     pub(crate) has_puts: bool,
+    /// Deletions of any kind among the operations.
+    pub(crate) has_deletions: bool,
     /// Range deletions among the operations.
     pub(crate) deletes_ranges: bool,
     /// Values that go straight to a value log, in the order of their operations.
@@ -221,6 +223,7 @@ impl WriteBatch {
             self.signature = ANY_KEY;
         }
         self.has_puts |= !kind.is_tombstone();
+        self.has_deletions |= kind.is_tombstone();
         self.count += 1;
         self.user_bytes += (key.len() + value.len()) as u64;
         Ok(())
@@ -252,6 +255,7 @@ impl WriteBatch {
         self.direct.clear();
         self.signature = 0;
         self.has_puts = false;
+        self.has_deletions = false;
         self.deletes_ranges = false;
         self.count = 0;
         self.user_bytes = 0;

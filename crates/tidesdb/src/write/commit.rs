@@ -90,6 +90,9 @@ impl Core {
         if visible.fills {
             self.freeze_if_full(family);
         }
+        if operation.kind.is_tombstone() {
+            self.watch_deletions(family);
+        }
         if family.writes.commit_hook.is_set() {
             let operations = std::iter::once(*operation);
             call_hook(&self.telemetry, family, visible.sequence, operations);

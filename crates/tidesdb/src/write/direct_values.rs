@@ -14,16 +14,21 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{VlogOptions, VlogSummary, VlogWriter};
 use tidesdb_files::wal::{BatchWriter, Operation};
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sched::Lane;
 use tidesdb_sys::vfs::OpenMode;
 
 use super::WriteBatch;
 use super::batch::DirectValue;
 use crate::core::{CallerAtWork, Core};
 use crate::family::{FamilyState, View};
-use crate::version::{DirectValueWriter, Extent, OpenDirectFile, ValueLogFile, ValueLogLife};
+use crate::version::{DirectValueWriter, Extent, OpenDirectFile, Run, ValueLogFile, ValueLogLife};
 
 /// A file that is longer than this is closed and another one started.
 const FULL_FILE_BYTES: u64 = 256 << 20;
+
+/// Full files that commits in memory alone point into are at most one part in so many of what the
+/// family has on disk, and one more file.
+const UNFLUSHED_PART: u64 = 4;
 
 /// What an operation with a pointer takes beside its key, at most.
 const POINTER_BYTES: usize = 64;
@@ -73,6 +78,18 @@ fn with_pointers(batch: &WriteBatch, mut pointers: Vec<Pointer<'_>>) -> Result<V
     }
     operations.extend_from_slice(batch.record.get(from..).unwrap_or_default());
     Ok(operations)
+}
+
+/// Whether full files that commits in memory point into hold much of the family's space. Such a
+/// commit takes a hundred bytes of the memtable, and all that it overwrites, in these files and in
+/// older ones, stays until that is flushed.
+fn is_due_for_flush(family: &FamilyState) -> bool {
+    family.settle_value_logs();
+    let version = family.current_version();
+    let lives = version.value_logs.values().map(|file| file.life());
+    let unflushed: u64 = lives.filter(|life| life.is_closed()).map(ValueLogLife::bytes).sum();
+    let on_disk: u64 = version.runs.iter().map(Run::bytes_with_values).sum();
+    unflushed >= FULL_FILE_BYTES.max(on_disk / UNFLUSHED_PART)
 }
 
 /// The large values of a batch, in their value logs. They are taken back when this is dropped,
@@ -256,6 +273,10 @@ impl Core {
             View { version: Arc::new(version), ..view.clone() }
         });
         drop(catalog);
+        if is_due_for_flush(family) {
+            let family = Arc::clone(family);
+            self.submit(Lane::Housekeeping, move |core| core.freeze_and_flush(&family, 0));
+        }
         let summary = writer.summary();
         let open = Some(OpenDirectFile { file, writer, sync_failed: false });
         Ok(DirectValueWriter { path, options, open, known, summary, started_with: summary })

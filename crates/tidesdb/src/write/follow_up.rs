@@ -41,6 +41,9 @@ impl Core {
     ) -> Result<()> {
         let durable = self.make_batch_durable(batch, visible, options);
         let hooked = |family: &Arc<FamilyState>| family.writes.commit_hook.is_set();
+        if batch.has_deletions {
+            batch.families.iter().for_each(|family| self.watch_deletions(family));
+        }
         if visible.fills || batch.families.iter().any(hooked) {
             self.follow_up(batch, visible);
         }

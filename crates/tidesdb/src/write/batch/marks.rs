@@ -13,6 +13,7 @@ impl WriteBatch {
             user_bytes: self.user_bytes,
             signature: self.signature,
             has_puts: self.has_puts,
+            has_deletions: self.has_deletions,
             deletes_ranges: self.deletes_ranges,
         }
     }
@@ -26,6 +27,7 @@ impl WriteBatch {
         self.user_bytes = mark.user_bytes;
         self.signature = mark.signature;
         self.has_puts = mark.has_puts;
+        self.has_deletions = mark.has_deletions;
         self.deletes_ranges = mark.deletes_ranges;
     }
 }
@@ -40,6 +42,7 @@ pub(crate) struct BatchMark {
     user_bytes: u64,
     signature: u64,
     has_puts: bool,
+    has_deletions: bool,
     deletes_ranges: bool,
 }
 
