@@ -145,9 +145,8 @@ impl Merge {
         match *self.heap.as_slice() {
             [only] if self.direction == Direction::Forward => {
                 self.note_key();
-                let stepped = self.step_alone(only, Source::next);
-                debug_assert!(self.has_moved(Ordering::Greater), "a source goes back");
-                stepped
+                self.step_alone(only, Source::next)?;
+                self.check_moved(Ordering::Greater)
             }
             _ => self.next_of_many(),
         }
