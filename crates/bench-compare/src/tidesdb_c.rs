@@ -77,27 +77,33 @@ fn name_of(code: c_int) -> &'static str {
     }
 }
 
+#[inline]
 fn checked(call: &str, code: c_int) -> Result<()> {
-    if code == SUCCESS {
-        return Ok(());
-    }
-    Err(EngineError::from_call(call, format!("{} ({code})", name_of(code))))
+    if code == SUCCESS { Ok(()) } else { Err(failed(call, code)) }
+}
+
+#[cold]
+fn failed(call: &str, code: c_int) -> EngineError {
+    EngineError::from_call(call, format!("{} ({code})", name_of(code)))
 }
 
 /// Repeats a call while it reports that it was busy.
+#[inline]
 fn retried(call: &str, mut attempt: impl FnMut() -> c_int) -> Result<()> {
-    let mut start = None;
-    loop {
-        let code = attempt();
-        if !matches!(code, BUSY | MEMORY_LIMIT | UNKNOWN) {
-            return checked(call, code);
-        }
-        let start = start.get_or_insert_with(Instant::now);
-        if start.elapsed() > PATIENCE {
-            return checked(call, code);
-        }
-        std::thread::sleep(Duration::from_millis(1));
+    match attempt() {
+        SUCCESS => Ok(()),
+        code => repeated(call, code, attempt),
     }
+}
+
+#[cold]
+fn repeated(call: &str, mut code: c_int, mut attempt: impl FnMut() -> c_int) -> Result<()> {
+    let start = Instant::now();
+    while matches!(code, BUSY | MEMORY_LIMIT | UNKNOWN) && start.elapsed() <= PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+        code = attempt();
+    }
+    checked(call, code)
 }
 
 fn family_name(number: u32) -> Result<CString> {

@@ -35,7 +35,7 @@ pub struct FamilyHandle {
     /// The database's own handle, for what concerns all families.
     database: *const Database,
     /// Made when a call first asks for it, since a lookup needs none.
-    config: Arc<OnceLock<Mutex<FamilyConfig>>>,
+    config: Arc<OnceLock<Box<Mutex<FamilyConfig>>>>,
     /// In an order that the program has registered: which keys are the same.
     pub spellings: Option<Arc<Spellings>>,
 }
@@ -68,7 +68,7 @@ impl FamilyHandle {
         database: &Database,
         handles: &mut FamilyChange<'_>,
         family: Family,
-        config: OnceLock<Mutex<FamilyConfig>>,
+        config: OnceLock<Box<Mutex<FamilyConfig>>>,
     ) -> Outcome<*mut Self> {
         let (name, home) = (family.name().to_string(), database.home);
         let config = Arc::new(config);
@@ -85,7 +85,7 @@ impl FamilyHandle {
     pub fn config(&self) -> MutexGuard<'_, FamilyConfig> {
         let config = self.config.get_or_init(|| {
             let stored = named(stored_config(&self.family), &self.family.name());
-            Mutex::new(with_comparator(self.database(), stored))
+            Box::new(Mutex::new(with_comparator(self.database(), stored)))
         });
         config.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         let mut handles = database.families.change();
         let family = database.db.create_family(name, options)?;
         family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx)));
-        let config = Mutex::new(with_comparator(database, config)).into();
+        let config = Box::new(Mutex::new(with_comparator(database, config))).into();
         let handle = FamilyHandle::make(database, &mut handles, family, config);
         // A family without its hook would be half of what was asked for.
         handle.map(drop).or_else(|failure| {

@@ -52,6 +52,14 @@ impl Program {
 
     fn check_in(&self, place: &Path, through: &[&str], environment: &[(&str, &str)]) {
         let data = tempfile::tempdir_in(place).unwrap();
+        let mut command = self.command(through);
+        let out = run(command.arg(data.path()).envs(environment.iter().copied()));
+        print!("{out}");
+        assert!(out.ends_with("all checks hold\n"), "{out}");
+    }
+
+    /// What runs it, by way of another program if one is named.
+    fn command(&self, through: &[&str]) -> Command {
         let mut command = match through {
             [] => Command::new(&self.file),
             [first, rest @ ..] => {
@@ -60,10 +68,8 @@ impl Program {
                 command
             }
         };
-        command.arg(data.path()).env("LD_LIBRARY_PATH", self.folder.path());
-        let out = run(command.envs(environment.iter().copied()));
-        print!("{out}");
-        assert!(out.ends_with("all checks hold\n"), "{out}");
+        command.env("LD_LIBRARY_PATH", self.folder.path());
+        command
     }
 }
 
@@ -186,17 +192,16 @@ fn objects_in_a_directory_are_whole_or_not_there() {
 }
 
 /// The program that saves options, and what the file has then.
-fn save_options(flags: &[&str]) -> String {
+fn save_options(flags: &[&str], through: &[&str]) -> String {
     let program = Program::build("saved_options", flags);
     let file = program.folder.path().join("f.ini");
-    let mut command = Command::new(&program.file);
-    run(command.arg(&file).env("LD_LIBRARY_PATH", program.folder.path()));
+    run(program.command(through).arg(&file));
     std::fs::read_to_string(&file).unwrap()
 }
 
 #[test]
 fn options_that_c_saves_are_options_for_other_programs() {
-    let file = OptionsFile::from_ini(&save_options(&[])).unwrap();
+    let file = OptionsFile::from_ini(&save_options(&[], &[])).unwrap();
     let options = file.family_options("f", FamilyOptions::default()).unwrap();
     assert_eq!(options.sync_mode, SyncMode::Full);
     assert_eq!((options.l1_file_count_trigger, options.klog_value_threshold), (2, 16));
@@ -321,7 +326,7 @@ fn the_address_sanitizer_finds_nothing_in_threads() {
 #[test]
 fn the_address_sanitizer_finds_nothing_in_repairs_and_changes() {
     sanitized(PLAIN[3]);
-    save_options(&SANITIZER);
+    save_options(&SANITIZER, &[]);
 }
 
 #[test]
@@ -336,18 +341,25 @@ fn the_address_sanitizer_finds_nothing_on_a_full_disk() {
     sanitized(&["pressure"]);
 }
 
+/// How valgrind runs a program. What the Rust library keeps for a thread's life, it keeps by
+/// pointers into the middle.
+const VALGRIND: [&str; 6] = [
+    "valgrind",
+    "-q",
+    "--trace-children=yes",
+    "--error-exitcode=9",
+    "--show-leak-kinds=definite,indirect",
+    "--errors-for-leak-kinds=definite,indirect",
+];
+
 /// Runs programs under valgrind, if it is installed.
 fn under_valgrind(names: &[&str], leaks: &str) {
     if !available("valgrind") {
         println!("skipped: there is no valgrind");
         return;
     }
-    let valgrind = ["valgrind", "-q", "--trace-children=yes", "--error-exitcode=9", leaks];
-    // What the Rust library keeps for a thread's life, it keeps by pointers into the middle.
-    let kinds =
-        ["--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect"];
     for name in names {
-        Program::build(name, &[]).check(&[&valgrind[..], &kinds].concat(), &[]);
+        Program::build(name, &[]).check(&[&VALGRIND[..], &[leaks]].concat(), &[]);
     }
 }
 
@@ -358,7 +370,7 @@ fn valgrind_finds_nothing() {
 
 /// `cargo test -p tidesdb-c --test c_programs -- --ignored valgrind`: some minutes. Not among them
 /// are programs that count what valgrind replaces (`leaks`, and `one_allocation`, which needs an
-/// allocator of its own), `pressure`, which fills a disk, and `saved_options`.
+/// allocator of its own), and `pressure`, which fills a disk.
 #[test]
 #[ignore = "takes minutes"]
 fn valgrind_finds_nothing_in_any_program() {
@@ -366,6 +378,9 @@ fn valgrind_finds_nothing_in_any_program() {
     under_valgrind(&HABITS, "--leak-check=full");
     // A child has the memory of threads that it does not have; `beside` gives nothing back.
     under_valgrind(&["forks", "beside"], "--leak-check=no");
+    if available("valgrind") {
+        save_options(&[], &[&VALGRIND[..], &["--leak-check=full"]].concat());
+    }
 }
 
 #[test]

@@ -140,6 +140,31 @@ fn a_transaction_that_is_used_again_allocates_nothing() {
     }
 }
 
+/// Each of them allocated a list of its writes, their bytes, and a list of their families.
+#[test]
+fn transactions_that_are_begun_for_one_commit_allocate_nothing() {
+    const TIMES: u64 = 2000;
+    let (_directory, db, family) = open();
+    let commit = |n: u64, value: &[u8]| {
+        let mut transaction = db.begin(IsolationLevel::ReadCommitted).unwrap();
+        transaction.put(&family, &(n % 100).to_be_bytes(), value).unwrap();
+        transaction.commit().unwrap();
+    };
+    (0..100).for_each(|n| commit(n, &[7; 100]));
+    let before = BYTES.get();
+    let writing = allocations(|| (0..TIMES).for_each(|n| commit(n, &[7; 100])));
+    // The memtable takes a block now and then.
+    assert!(writing < TIMES / 20, "{writing} allocations in {TIMES} commits");
+    // One that is abandoned, and much memory, are no different.
+    let mut abandoned = db.begin(IsolationLevel::ReadCommitted).unwrap();
+    abandoned.put(&family, b"key", &[7; 100]).unwrap();
+    drop(abandoned);
+    commit(1, &[7; 100_000]);
+    let kept = BYTES.get() - before;
+    assert!(kept < 8 << 10, "{kept} bytes are kept, of which the memtable's blocks are none");
+    assert_eq!(family.get(b"key").unwrap(), None);
+}
+
 #[test]
 fn commits_do_not_slow_down_with_the_number_of_finished_transactions() {
     let (_directory, db, family) = open();

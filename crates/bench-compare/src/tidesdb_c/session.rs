@@ -96,16 +96,20 @@ impl<'a> TidesSession<'a> {
     fn lookup(&self, transaction: Handle, key: &[u8], found: ValueVisitor<'_>) -> Result<bool> {
         let api = &self.engine.api;
         let (mut value, mut size) = (ptr::null_mut(), 0);
-        let mut absent = false;
-        retried("tidesdb_txn_get", || {
+        let mut get = || {
             // SAFETY: transaction and family are live; both outputs can be written.
-            let code = unsafe {
+            unsafe {
                 (api.get)(transaction, self.family, key.as_ptr(), key.len(), &mut value, &mut size)
-            };
-            absent = code == NOT_FOUND;
-            if absent { SUCCESS } else { code }
-        })?;
-        if absent {
+            }
+        };
+        let mut code = get();
+        if !matches!(code, SUCCESS | NOT_FOUND) {
+            retried("tidesdb_txn_get", || {
+                code = get();
+                if code == NOT_FOUND { SUCCESS } else { code }
+            })?;
+        }
+        if code == NOT_FOUND {
             return Ok(false);
         }
         found(borrowed(value, size));
@@ -215,11 +219,12 @@ impl Session for TidesSession<'_> {
             Direction::Forward => api.iter_next,
             Direction::Reverse => api.iter_prev,
         };
+        // SAFETY: the iterator is live.
+        if unsafe { (api.iter_valid)(self.iterator) } == 0 {
+            return Ok(());
+        }
+        // From here on a step says whether there is a row.
         loop {
-            // SAFETY: the iterator is live.
-            if unsafe { (api.iter_valid)(self.iterator) } == 0 {
-                return Ok(());
-            }
             let (mut key, mut key_size) = (ptr::null_mut(), 0);
             let (mut value, mut value_size) = (ptr::null_mut(), 0);
             // SAFETY: the iterator is valid and the four outputs can be written.

@@ -255,7 +255,7 @@ typedef struct tidesdb_config_t
     tidesdb_objstore_t *object_store;   /* NULL: none */
     tidesdb_objstore_config_t *object_store_config; /* not looked at without an object store */
     int max_concurrent_flushes;         /* always the number of flush threads */
-    int finish_compactions_on_close;    /* 1: close waits for compactions, 0: it cancels them */
+    int finish_compactions_on_close;    /* 1: close finishes those that run, 0: gives them up */
 } tidesdb_config_t;
 
 /* Options of a column family. Begin with tidesdb_default_column_family_config. */
@@ -438,8 +438,9 @@ tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
 int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 
 /* Writes what is in memory to tables, ends the background work, and frees the handle. Compactions
-   that are under way are waited for when finish_compactions_on_close is 1; otherwise they are given
-   up, which loses nothing. Free iterators and transactions first. */
+   that run are finished when finish_compactions_on_close is 1, unless they get nowhere; otherwise
+   they are given up, which loses nothing. None begins, also of those that are queued. Free
+   iterators and transactions first. */
 int tidesdb_close(tidesdb_t *db);
 
 /* Copies the database into dir, which must be empty or absent, while reads and writes continue.

@@ -79,6 +79,11 @@ impl FamilyList {
         Some(family)
     }
 
+    /// Whether it has never held more than a few families.
+    pub(crate) fn is_small(&self) -> bool {
+        self.families.capacity() <= FEW
+    }
+
     /// Removes all families.
     pub(crate) fn clear(&mut self) {
         self.truncate(0);

@@ -78,7 +78,9 @@ pub(super) struct StoredScan {
     /// What a transaction adds, if the scan is one's.
     transaction: Option<OfTransaction>,
     sources: ScanSources,
-    /// Movements may have to be timed or recorded for a transaction.
+    /// Movements have to be recorded for the transaction, or take up what was committed since.
+    follows: bool,
+    /// They do, or may have to be timed.
     instrumented: bool,
     place: Place,
     values: ScannedValues,
@@ -92,9 +94,11 @@ impl StoredScan {
         transaction: Option<OfTransaction>,
     ) -> Result<Self> {
         let own = transaction.as_ref().and_then(|part| part.own.as_ref());
+        let follows = transaction.as_ref().is_some_and(OfTransaction::follows);
         Ok(Self {
             sources: ScanSources::open(&owner, &family, &bounds, own)?,
-            instrumented: transaction.is_some() || owner.core().telemetry.latencies.is_on(),
+            follows,
+            instrumented: follows || owner.core().telemetry.latencies.is_on(),
             values: ScannedValues::new(&owner),
             home: owner.core().health.home(),
             owner,

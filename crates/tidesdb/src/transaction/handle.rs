@@ -192,7 +192,7 @@ impl Transaction {
         self.check_active()?;
         let family = family.state();
         self.core().check_writable(family)?;
-        let writes = self.writes.get_or_insert_default();
+        let writes = self.writes.get_or_insert_with(WriteSet::begin);
         writes.add(family, kind, expires_at, key, value)?;
         if writes.has_grown() {
             self.charge(None);
@@ -322,12 +322,14 @@ fn take_snapshot(core: &Core, level: IsolationLevel) -> Registration {
 impl Drop for Transaction {
     #[inline]
     fn drop(&mut self) {
-        // What it has written and read is dropped with it.
         if let Some(snapshot) = self.snapshot.take() {
             self.give_up_snapshot(snapshot);
         }
         if self.charged.get() > 0 {
             self.set_charge(0);
+        }
+        if let Some(writes) = self.writes.take() {
+            writes.end();
         }
     }
 }

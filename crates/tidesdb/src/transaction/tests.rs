@@ -3,6 +3,7 @@
 mod listeners;
 mod own_writes;
 mod second_look;
+mod spare;
 pub(super) mod steps;
 mod waiting;
 

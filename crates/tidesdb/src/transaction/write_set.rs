@@ -36,6 +36,11 @@ const LITTLE_BYTES: usize = 4 << 10;
 /// Memory that is kept for the next transaction of the handle.
 const MOST_KEPT_BYTES: usize = 4 << 20;
 
+thread_local! {
+    /// Of a transaction that is over, empty, for the thread's next one.
+    static SPARE: Cell<Option<Box<WriteSet>>> = const { Cell::new(None) };
+}
+
 /// The last operation on each key.
 #[derive(Debug, Default)]
 struct Index {
@@ -67,6 +72,28 @@ pub(super) struct WriteSet {
 }
 
 impl WriteSet {
+    /// An empty one, with the memory of the thread's last transaction if that was little.
+    #[inline]
+    pub(super) fn begin() -> Box<Self> {
+        // On a thread that is ending there is no spare one.
+        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
+    }
+
+    /// Lets go of everything but a little memory, which the thread keeps.
+    #[inline]
+    pub(super) fn end(mut self: Box<Self>) {
+        let index = self.index.get_mut();
+        let is_a_batch = index.in_order.capacity() == 0
+            && index.entries.memory_bytes() == 0
+            && self.savepoints.capacity() == 0;
+        if is_a_batch && self.batch.is_little(LITTLE_BYTES) {
+            self.clear();
+            // It must not keep a family in memory that was dropped, or whose database was closed.
+            self.batch.forget_families();
+            let _ = SPARE.try_with(|spare| spare.set(Some(self)));
+        }
+    }
+
     pub(super) const fn batch(&self) -> &WriteBatch {
         &self.batch
     }

@@ -261,6 +261,19 @@ impl WriteBatch {
         self.user_bytes = 0;
     }
 
+    /// Whether so many bytes of operations at most are held, and next to nothing else.
+    pub(crate) fn is_little(&self, most_bytes: usize) -> bool {
+        let lists = [&self.families, &self.known_families];
+        self.record.capacity() <= most_bytes
+            && self.direct.capacity() == 0
+            && lists.iter().all(|list| list.is_small())
+    }
+
+    /// Lets go of the families that a batch which was cleared has written to.
+    pub(crate) fn forget_families(&mut self) {
+        self.known_families.clear();
+    }
+
     /// About how many bytes of memory are held.
     pub(crate) const fn memory_bytes(&self) -> usize {
         let direct = if self.direct.is_empty() { 0 } else { self.user_bytes as usize };

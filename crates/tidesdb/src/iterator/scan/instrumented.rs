@@ -23,6 +23,13 @@ pub(crate) struct OfTransaction {
     pub moving: bool,
 }
 
+impl OfTransaction {
+    /// Whether there is more to a movement than moving.
+    pub(super) fn follows(&self) -> bool {
+        self.moving || self.reads.is_some()
+    }
+}
+
 /// Records which stored keys a scan has gone over. What lies between two keys shown was read as
 /// well.
 pub(crate) trait RangesRead: Debug + Send + Sync {
@@ -44,12 +51,12 @@ impl StoredScan {
 
     #[inline]
     pub(super) fn needs_instruments(&self) -> bool {
-        self.transaction.is_some() || self.owner.core().telemetry.latencies.is_due()
+        self.follows || self.owner.core().telemetry.latencies.is_due()
     }
 
     #[inline(never)]
     pub(super) fn go_instrumented(&mut self, movement: Movement<'_>) -> Result<()> {
-        if self.transaction.is_none() {
+        if !self.follows {
             return self.go_timed(movement);
         }
         self.leave(movement)?;
