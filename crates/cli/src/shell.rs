@@ -27,6 +27,8 @@ mod words;
 use std::io::{self, IsTerminal};
 
 pub(crate) use self::session::Session;
+// The readers of bytes for fuzzing ask for it from outside.
+#[cfg(feature = "testing")]
 pub(crate) use self::words::split;
 use crate::failure::{Result, judged};
 
