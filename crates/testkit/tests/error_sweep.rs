@@ -8,8 +8,9 @@ use tidesdb_testkit::settings::Mix;
 /// Scenarios; half of them with a sync per commit.
 const SCENARIOS: u64 = 8;
 
-/// Runs of one test over all scenarios at scale 1; at which nearly every call gets its turn.
-const RUNS: u64 = 1_700;
+/// Runs of one test over all scenarios at scale 1. At scale 3, which `scripts/planted-bugs` takes,
+/// nearly every call gets its turn.
+const RUNS: u64 = 600;
 
 /// The same of tests in which garbage is collected slice by slice.
 const RUNS_WITH_SLICES: u64 = 136;
