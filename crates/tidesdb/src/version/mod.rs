@@ -193,17 +193,19 @@ impl Version {
             let moves = moved.contains(&table.record.number);
             (if moves { change.moved_to } else { place }, table)
         });
-        let compacted = |place: (u32, u64)| {
-            let before = || self.runs.iter().find(|run| run.place() == place)?.compacted();
-            // A run with new tables has new versions of any keys.
-            let is_older = !grown.contains(&place);
-            change.compacted(place).or_else(before).filter(|_| is_older).cloned()
-        };
-        let compacted: BTreeMap<_, _> = self
-            .runs
-            .iter()
-            .filter_map(|run| Some((run.place(), compacted(run.place())?)))
-            .collect();
+        // A run with new tables has new versions of any keys. And what drops versions of an older
+        // run, since a newer one has them, leaves them in that one alone (I-130).
+        let oldest_changed =
+            self.runs.iter().rposition(|run| grown.contains(&run.place()) || loses(&run));
+        let mut compacted = BTreeMap::new();
+        for (at, run) in self.runs.iter().enumerate() {
+            let is_above = oldest_changed.is_some_and(|changed| at <= changed);
+            let before = run.compacted().filter(|_| !is_above);
+            let part = change.compacted(run.place()).or(before);
+            if let Some(part) = part.filter(|_| !grown.contains(&run.place())) {
+                compacted.insert(run.place(), part.clone());
+            }
+        }
         let placed = placed.chain(placed_by_record(change.added));
         let range_tombstones = self.range_tombstones.clone();
         let mut next = Self::of_placed(placed, self.value_logs.clone());
@@ -212,9 +214,7 @@ impl Version {
         next.runs.sort_by_key(|run| (std::cmp::Reverse(run.id), run.level));
         next.range_tombstones = range_tombstones;
         for run in &mut next.runs {
-            if let Some(part) = compacted.get(&run.place()) {
-                run.set_compacted(part.clone());
-            }
+            run.set_compacted(compacted.remove(&run.place()));
         }
         next.space = next.space_for(&[]);
         // No bytes of files lead here: an opening refuses a manifest with such runs, and what a

@@ -75,13 +75,13 @@ impl Run {
         Self { level, id, tables, totals, compacted: None, index }
     }
 
-    /// Notes what a compaction has merged of it.
-    pub(super) fn set_compacted(&mut self, part: CompactedPart) {
-        self.compacted = Some(part);
+    /// Notes what a compaction has merged of it, if anything.
+    pub(super) fn set_compacted(&mut self, part: Option<CompactedPart>) {
+        self.compacted = part;
     }
 
     /// What a compaction under way, or one that was interrupted, has merged of it.
-    pub(super) const fn compacted(&self) -> Option<&CompactedPart> {
+    pub(crate) const fn compacted(&self) -> Option<&CompactedPart> {
         self.compacted.as_ref()
     }
 

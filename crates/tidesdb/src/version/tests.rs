@@ -171,7 +171,17 @@ fn gets_do_not_ask_a_run_for_what_is_merged_of_it() {
     let added = vec![table(&context, (1, 10), 20, 0)];
     let flushed = merged.with_tables(TableChange { added, ..TableChange::default() });
     assert_eq!(keys.map(|key| asked(&flushed, key)), [3, 3, 4, 4]);
-    // Neither does a table less; a table more has other versions.
+    // What an older run loses may be in the newer one alone.
+    for change in [
+        TableChange { removed: vec![3], ..TableChange::default() },
+        TableChange { added: vec![table(&context, (2, 3), 22, KEYS)], ..TableChange::default() },
+    ] {
+        let rewritten = flushed.with_tables(change);
+        let asked = rewritten.runs.iter().filter(|run| run.level == 1);
+        let zero = 0_u64.to_be_bytes();
+        assert_eq!(asked.filter(|run| run.table_for(&zero).is_some()).count(), 3);
+    }
+    // A table more of the run itself has other versions.
     let added = vec![table(&context, (1, 8), 21, KEYS)];
     let grown = flushed.with_tables(TableChange { added, ..TableChange::default() });
     assert_eq!(keys.map(|key| asked(&grown, key)), [4, 4, 4, 4]);
