@@ -2,6 +2,7 @@
 
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::rng::SplitMix64;
+use tidesdb_sim::{CallRecord, FaultError, FaultKind, FaultVfs, OpSet, SimVfs};
 
 use super::*;
 use crate::db::{Components, Db};
@@ -48,4 +49,49 @@ fn what_is_left_of_a_moved_table_stays_in_its_run() {
     let places = places();
     assert!(places.iter().all(|place| before.contains(place)), "{before:?} {places:?}");
     assert_eq!(family.iter().unwrap().entries().count(), 330);
+}
+
+/// A database whose compaction ends when the manifest is written at call `failing`: of two runs
+/// with the same keys the newer one is a single table.
+fn compacted_until(failing: Option<u64>) -> (Db, Family, Vec<u64>) {
+    let faults = FaultVfs::new(SimVfs::new(1) as _);
+    let components = Components { vfs: Arc::clone(&faults) as _, ..Components::simulated() };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let options = FamilyOptions::default().target_table_bytes(4 << 10).block_size(512);
+    let family = db.create_family("family", options.clone()).unwrap();
+    let mut random = SplitMix64::new(1);
+    ('a'..='h').for_each(|prefix| put(&family, prefix, &mut random));
+    family.flush().unwrap();
+    family.compact().unwrap();
+    family.set_options(options.clone().target_table_bytes(1 << 20)).unwrap();
+    ('a'..='h').for_each(|prefix| put(&family, prefix, &mut random));
+    family.flush().unwrap();
+    family.set_options(options).unwrap();
+    faults.count_only(OpSet::CHANGES);
+    faults.reset();
+    faults.record(true);
+    if let Some(call) = failing {
+        faults.fail_call(call, FaultKind::Once, FaultError::IO);
+    }
+    assert_eq!(family.compact().is_err(), failing.is_some());
+    let of_manifest = |record: &&CallRecord| record.path.to_string_lossy().contains("MANIFEST");
+    let calls = faults.records().iter().filter(of_manifest).map(|record| record.index).collect();
+    faults.clear_faults();
+    (db, family, calls)
+}
+
+/// The tables of the output drop what a newer run has, in which gets did not look any more.
+#[test]
+fn what_is_dropped_from_an_interrupted_compaction_is_found_above_it() {
+    let (_, _, calls) = compacted_until(None);
+    let (db, family, _) = compacted_until(calls.last().copied());
+    let state = family.state();
+    let version = state.current_version();
+    let passed = version.runs.iter().filter(|run| run.compacted().is_some()).count();
+    assert_eq!((version.runs.len(), passed), (2, 1), "nothing was put to the test");
+    drop(version);
+    db.core().reclaim_tables(state).unwrap();
+    for key in ('a'..='h').flat_map(|prefix| (0..300).map(move |n| format!("{prefix}{n:03}"))) {
+        assert!(family.get(&key).unwrap().is_some(), "{key}");
+    }
 }
