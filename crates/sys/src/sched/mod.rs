@@ -71,8 +71,8 @@ pub trait Scheduler: Send + Sync + Debug {
     }
 
     /// As [`Scheduler::submit`], for a job that threads of the application wait for: it runs with
-    /// their priority. Returns whether there are threads for such jobs. Where there are none, the
-    /// job is one of the lane like any other.
+    /// their priority. Returns whether a thread for such jobs is free to begin it at once. Where
+    /// there is no such thread at all, the job is one of the lane like any other.
     fn submit_urgent(&self, lane: Lane, job: Job) -> bool {
         self.submit(lane, job);
         false

@@ -110,6 +110,8 @@ struct LaneState {
     sized_taken: u64,
     delayed: BinaryHeap<Delayed>,
     submitted: u64,
+    /// Threads that wait for a job.
+    idle: usize,
     closed: bool,
 }
 
@@ -254,6 +256,7 @@ impl LaneQueue {
                     Some(wait)
                 }
             };
+            state.idle += 1;
             state = match wait {
                 None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(wait) => {
@@ -261,23 +264,28 @@ impl LaneQueue {
                     woken.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
+            state.idle -= 1;
         }
     }
 
-    fn submit(&self, job: Job) {
+    /// Returns whether a thread waits for the job.
+    fn submit(&self, job: Job) -> bool {
         let mut state = lock(&self.state);
         if state.closed {
             drop(state);
-            return;
+            return false;
         }
         state.ready.push_back(job);
+        let is_waited_for = state.ready.len() <= state.idle;
         drop(state);
         self.work.notify_one();
+        is_waited_for
     }
 
     fn close(&self) {
         let mut state = lock(&self.state);
-        let dropped = std::mem::take(&mut *state);
+        let idle = state.idle;
+        let dropped = std::mem::replace(&mut *state, LaneState { idle, ..LaneState::default() });
         state.closed = true;
         drop(state);
         self.work.notify_all();
@@ -302,10 +310,7 @@ impl Scheduler for ThreadPool {
 
     fn submit_urgent(&self, lane: Lane, job: Job) -> bool {
         match &self.urgent {
-            Some(queue) if queue.lane == lane => {
-                queue.submit(job);
-                true
-            }
+            Some(queue) if queue.lane == lane => queue.submit(job),
             _ => {
                 self.submit(lane, job);
                 false

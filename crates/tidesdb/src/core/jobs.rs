@@ -77,8 +77,8 @@ impl Core {
         self.env.scheduler.submit(lane, self.job(work));
     }
 
-    /// As [`Core::submit`], for work that writers wait for. Returns whether there are threads for
-    /// that.
+    /// As [`Core::submit`], for work that writers wait for. Returns whether a thread for that is
+    /// free.
     pub(crate) fn submit_urgent(
         &self,
         lane: Lane,

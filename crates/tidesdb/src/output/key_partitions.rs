@@ -63,7 +63,7 @@ impl KeySpan {
     }
 }
 
-/// Threads for urgent work that are free take a part within this time.
+/// A thread that is free begins a part within this time.
 const TAKEN_WITHIN: Duration = Duration::from_millis(20);
 
 /// Parts that wait and what came of those that were done.
@@ -119,7 +119,7 @@ impl<R: Send + 'static> KeyPartitions<R> {
     {
         let mut others = false;
         for _ in 0..lock(&self.state).waiting.len() {
-            others = core.submit_urgent(Lane::Compaction, self.help(work));
+            others |= core.submit_urgent(Lane::Compaction, self.help(work));
         }
         if others {
             let state = lock(&self.state);

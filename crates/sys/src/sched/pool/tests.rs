@@ -149,7 +149,8 @@ fn urgent_compactions_give_way_to_nothing() {
     pool.submit(Lane::Compaction, job);
     started.recv().unwrap();
     let (sender, receiver) = channel();
-    assert!(pool.submit_urgent(Lane::Compaction, Box::new(move || sender.send(nice()).unwrap())));
+    let urgent = Box::new(move || sender.send(nice()).unwrap());
+    pool.submit_urgent(Lane::Compaction, urgent);
     assert_eq!(receiver.recv().unwrap(), own);
     release.send(()).unwrap();
     // Of other lanes no thread is for these.
@@ -157,7 +158,28 @@ fn urgent_compactions_give_way_to_nothing() {
     assert!(!pool.submit_urgent(Lane::Flush, Box::new(move || sender.send(nice()).unwrap())));
     assert_eq!(receiver.recv().unwrap(), (own + nice_steps(Lane::Flush)).min(19));
     pool.shutdown();
-    pool.submit_urgent(Lane::Compaction, Box::new(|| panic!("submitted after shutdown")));
+    assert!(!pool.submit_urgent(Lane::Compaction, Box::new(|| panic!("after shutdown"))));
+}
+
+/// Who submits waits for a moment where a thread is free, and does the work itself otherwise.
+#[test]
+fn it_is_known_whether_a_thread_is_free_for_an_urgent_job() {
+    let pool = pool();
+    let urgent = pool.urgent.as_ref().unwrap();
+    let is_idle = || lock(&urgent.state).idle == 1;
+    while !is_idle() {
+        thread::yield_now();
+    }
+    let (job, started, release) = blocked_job();
+    assert!(pool.submit_urgent(Lane::Compaction, job));
+    assert!(!pool.submit_urgent(Lane::Compaction, Box::new(|| ())), "one for two jobs");
+    started.recv().unwrap();
+    assert!(!pool.submit_urgent(Lane::Compaction, Box::new(|| ())), "it is busy");
+    release.send(()).unwrap();
+    while !is_idle() {
+        thread::yield_now();
+    }
+    assert!(pool.submit_urgent(Lane::Compaction, Box::new(|| ())));
 }
 
 #[cfg(target_os = "linux")]
