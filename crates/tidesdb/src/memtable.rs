@@ -98,7 +98,8 @@ impl Memtable {
         sequence: SequenceNumber,
         insert: impl FnOnce(&[u8], NewVersion<'_>) -> std::result::Result<(), ArenaFull>,
     ) -> Result<()> {
-        // No bytes of a log lead here: a reader ends before such a position.
+        // No bytes of files lead here: a reader ends before such a position, and an opening refuses
+        // a manifest with one.
         debug_assert!((1..=MAX_SEQUENCE).contains(&sequence), "no sequence number: {sequence}");
         debug_assert_eq!(self.sealed_through(), u64::MAX, "a frozen memtable takes no more");
         // ORDERING: relaxed; a caller that needs the exact value reads it with the gate closed or

@@ -122,6 +122,7 @@ fn build(
         }
         None => Replayed::default(),
     };
+    replayed.check_room(&manifest)?;
     let numbers = file_numbers(found.as_ref(), &replayed);
     let mode = match options.read_only {
         true => StartMode::ReadOnly,

@@ -3,11 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::entry::{MAX_SEQUENCE, SequenceNumber};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
 use crate::wal::{LeftOut, Retained};
+
+/// No log begins behind this, so that what is written until the next opening ends before the last
+/// sequence number: 36 petabytes.
+const LAST_BEGINNING: u64 = MAX_SEQUENCE / 2;
 
 /// What replaying found. Three positions that are often the same and never mean the same:
 ///
@@ -48,6 +52,20 @@ impl Replayed {
     /// that is where it begins, whatever tables have.
     pub(crate) fn promised_at_most(&self) -> u64 {
         self.log_end.or(self.first_base).unwrap_or(self.newest)
+    }
+
+    /// Refuses positions of a manifest or a log that no database has reached, before any other is
+    /// reckoned from them.
+    ///
+    /// # Errors
+    /// [`Error::Corruption`], which names the manifest: it, or a segment that it leads to, has them.
+    pub(super) fn check_room(&self, manifest: &Path) -> Result<()> {
+        let found = self.beyond.max(self.newest);
+        if found <= LAST_BEGINNING {
+            return Ok(());
+        }
+        let detail = format!("expected a log that ends before {LAST_BEGINNING}, found {found}");
+        Err(Error::corruption(manifest, 0, detail))
     }
 
     /// Position at which the log goes on.

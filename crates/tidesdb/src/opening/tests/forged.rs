@@ -9,7 +9,7 @@ use tidesdb_files::naming::FileKind;
 
 use super::*;
 use crate::opening::inventory::take_inventory;
-use crate::version::{FamilyRecord, NO_LOG};
+use crate::version::{FamilyRecord, NO_LOG, PersistedState};
 
 const DIR: &str = "/db";
 
@@ -36,11 +36,16 @@ fn golden() -> Arc<SimVfs> {
 
 /// The database with another manifest, in which the record of its family is as `change` makes it.
 fn with_record(golden: &Arc<SimVfs>, change: impl FnOnce(&mut FamilyRecord)) -> Arc<SimVfs> {
+    with_state(golden, |state| change(state.families.values_mut().next().unwrap()))
+}
+
+/// The database with a manifest that says what `change` makes of it.
+fn with_state(golden: &Arc<SimVfs>, change: impl FnOnce(&mut PersistedState)) -> Arc<SimVfs> {
     let sim = golden.fork();
     let found = take_inventory(&(Arc::clone(&sim) as _), Path::new(DIR)).unwrap().unwrap();
     assert_eq!(found.state.log_start, NO_LOG);
     let (mut state, number) = (found.state.clone(), found.next_number());
-    change(state.families.values_mut().next().unwrap());
+    change(&mut state);
     state.next_file = number + 1;
     ManifestWriter::create(sim.as_ref(), Path::new(DIR), number, &state.restate()).unwrap();
     current::set_current(sim.as_ref(), Path::new(DIR), number).unwrap();
@@ -147,6 +152,26 @@ fn a_table_whose_keys_are_out_of_order_is_damaged_for_scans_and_compactions() {
         }
         assert_damage(family.compact(), "klog", "expected a key behind");
     }
+}
+
+/// What is committed would have no sequence number, and be gone with the next opening.
+#[test]
+fn positions_that_no_database_has_reached_are_damage() {
+    let golden = golden();
+    let far = (MAX_SEQUENCE / 2) + 1;
+    for position in [far, MAX_SEQUENCE - 7, MAX_SEQUENCE, MAX_SEQUENCE + 1, u64::MAX - 7, u64::MAX]
+    {
+        let sim = with_state(&golden, |state| state.last_sequence = position);
+        let opened = try_open(&sim, &scheduler(), SyncMode::None).map(drop);
+        assert_damage(opened, "MANIFEST", "expected a log that ends before");
+        if position <= MAX_SEQUENCE {
+            let sim = with_record(&golden, |record| record.flushed_through = position);
+            let opened = try_open(&sim, &scheduler(), SyncMode::None).map(drop);
+            assert_damage(opened, "MANIFEST", "expected a log that ends before");
+        }
+    }
+    let sim = with_state(&golden, |state| state.last_sequence = far - 1);
+    try_open(&sim, &scheduler(), SyncMode::None).unwrap();
 }
 
 /// The segments that follow would have lower numbers than the first.
