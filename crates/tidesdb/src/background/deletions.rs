@@ -12,12 +12,15 @@
 //! - A flush for this comes at most once in [`LOOK_AFTER`], and writes at most a part in
 //!   [`FREED_PER_BYTE`] of what it may free.
 
+mod ranges;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidesdb_base::error::Result;
-use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_sys::sched::Lane;
+
+use self::ranges::{DeletedRange, union, without};
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
@@ -85,7 +88,7 @@ fn is_worth_a_flush(view: &View, hidden_bytes: impl FnOnce() -> Result<u64>) -> 
         return false;
     }
     let wanted = view.active.used_bytes().saturating_mul(FREED_PER_BYTE).max(LEAST_FREED);
-    let on_disk = view.version.runs.iter().map(|run| run.bytes_with_values()).sum::<u64>();
+    let on_disk = view.version.space.bytes;
     // What can't be read is for readers and compactions to report.
     on_disk >= wanted && hidden_bytes().is_ok_and(|bytes| bytes.min(on_disk) >= wanted)
 }
@@ -93,12 +96,27 @@ fn is_worth_a_flush(view: &View, hidden_bytes: impl FnOnce() -> Result<u64>) -> 
 /// What range deletions hide, by where tables have their keys.
 fn hidden_by_ranges(memtable: &Memtable, version: &Version) -> Result<u64> {
     let tombstones = memtable.range_tombstones();
-    let count = tombstones.iter().count();
-    let every = count.div_ceil(LOOKED_UP).max(1);
-    let looked_up = tombstones.iter().step_by(every);
-    let find = |one: &Arc<RangeTombstone>| bytes_between(version, &one.start, &one.end);
-    let found = looked_up.map(find).collect::<Result<Vec<_>>>()?;
-    Ok(estimate(&found, count as u64))
+    let deleted = union(tombstones.iter().map(|tombstone| DeletedRange::of(tombstone)));
+    sum_of_some(&deleted, |range| hidden_by_range(*range, version))
+}
+
+/// What a range deletion hides that none which was flushed hides already: until a compaction comes,
+/// that is still there, and a flush would not bring the compaction closer.
+fn hidden_by_range(range: DeletedRange<'_>, version: &Version) -> Result<u64> {
+    let tables = version.tables_between(Some(range.start), range.end);
+    let newest = tables.map(|table| table.record.highest_sequence).max().unwrap_or(0);
+    let flushed = version.range_tombstones.iter().filter(|flushed| flushed.sequence > newest);
+    let near = flushed.map(|flushed| DeletedRange::of(flushed)).filter(|one| one.meets(range));
+    let gone = union(near);
+    let left = without(range, &gone);
+    sum_of_some(&left, |part| bytes_between(version, part.start, part.end))
+}
+
+/// The sum of what `find` says of all, by some of them.
+fn sum_of_some<T>(all: &[T], find: impl Fn(&T) -> Result<u64>) -> Result<u64> {
+    let some = all.iter().step_by(all.len().div_ceil(LOOKED_UP).max(1));
+    let found = some.map(find).collect::<Result<Vec<_>>>()?;
+    Ok(estimate(&found, all.len() as u64))
 }
 
 /// The bytes of `count` deletions, of which some were looked up. The largest of these stands for

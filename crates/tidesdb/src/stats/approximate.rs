@@ -82,13 +82,13 @@ fn share_of(file: &Arc<TableFile>, range: Range<'_>) -> Result<f64> {
     Ok(even.clamp(0.0, block))
 }
 
-/// About how many bytes tables and value logs have of the keys from `start` on and before `end`,
-/// which is none where it is empty. Tables that a range tombstone covers do not count.
+/// About how many bytes tables and value logs have of the keys from `start` on and before `end`, if
+/// there is one. Tables that a range tombstone covers do not count.
 ///
 /// # Errors
 /// `Corrupt` or `Io` when a table can't be opened.
-pub(crate) fn bytes_between(version: &Version, start: &[u8], end: &[u8]) -> Result<u64> {
-    let range = Range { from: Some(start), to: Some(end).filter(|end| !end.is_empty()) };
+pub(crate) fn bytes_between(version: &Version, start: &[u8], end: Option<&[u8]>) -> Result<u64> {
+    let range = Range { from: Some(start), to: end };
     let is_gone = |table: &TableFile| version.is_covered_for(&table.record, &[]);
     let mut bytes = 0.0;
     for table in version.tables_between(range.from, range.to).filter(|table| !is_gone(table)) {

@@ -21,7 +21,7 @@ use super::WriteBatch;
 use super::batch::DirectValue;
 use crate::core::{CallerAtWork, Core};
 use crate::family::{FamilyState, View};
-use crate::version::{DirectValueWriter, Extent, OpenDirectFile, Run, ValueLogFile, ValueLogLife};
+use crate::version::{DirectValueWriter, Extent, OpenDirectFile, ValueLogFile, ValueLogLife};
 
 /// A file that is longer than this is closed and another one started.
 const FULL_FILE_BYTES: u64 = 256 << 20;
@@ -88,8 +88,7 @@ fn is_due_for_flush(family: &FamilyState) -> bool {
     let version = family.current_version();
     let lives = version.value_logs.values().map(|file| file.life());
     let unflushed: u64 = lives.filter(|life| life.is_closed()).map(ValueLogLife::bytes).sum();
-    let on_disk: u64 = version.runs.iter().map(Run::bytes_with_values).sum();
-    unflushed >= FULL_FILE_BYTES.max(on_disk / UNFLUSHED_PART)
+    unflushed >= FULL_FILE_BYTES.max(version.space.bytes / UNFLUSHED_PART)
 }
 
 /// The large values of a batch, in their value logs. They are taken back when this is dropped,

@@ -146,6 +146,30 @@ fn deletions_that_hide_little_flush_nothing() {
     assert!(bench.value_bytes() >= VALUES * MIB);
 }
 
+/// What was deleted by ranges is counted once: it is still there until a compaction comes, and
+/// ranges may overlap.
+#[test]
+fn ranges_that_hide_no_more_than_others_flush_nothing() {
+    let bench = Bench::with_values(VALUES, MIB);
+    let before = bench.flushes();
+    for from in 0..10 {
+        bench.family.delete_range(key(from), key(10)).unwrap();
+    }
+    bench.settle();
+    assert_eq!(bench.flushes(), before, "nested ranges over ten values");
+    // A snapshot keeps all of it where it is.
+    let snapshot = bench.db.snapshot();
+    bench.family.delete_range(key(0), key(VALUES - 1)).unwrap();
+    bench.settle();
+    assert_eq!(bench.flushes(), before + 1);
+    for until in 10..VALUES {
+        bench.family.delete_range(key(0), key(until)).unwrap();
+        bench.settle();
+    }
+    assert_eq!(bench.flushes(), before + 1, "ranges that were deleted before");
+    drop(snapshot);
+}
+
 /// With many puts in the memtable it is full soon, and a flush would write more than it frees.
 #[test]
 fn a_memtable_that_is_large_beside_what_it_hides_waits_until_it_is_full() {
