@@ -144,7 +144,7 @@ impl StoredScan {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn fetch(&self) -> Result<&[u8]> {
         let pointer = self.sources.merge.current().map_or(&[][..], Source::value);
         self.values.fetch(&self.sources.view.version, pointer)
