@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::output::table_output::{Written, remove_written};
 use crate::telemetry::counters::Work;
-use crate::version::{CompactedPart, TableChange, TableFile, ValueLogFile, Version};
+use crate::version::{TableChange, TableFile, ValueLogFile, Version};
 
 /// What a compaction, or a piece of one, has done.
 #[derive(Debug, Default)]
@@ -25,8 +25,6 @@ pub(super) struct CompactionResult {
     /// Level and number of the output run.
     pub place: (u32, u64),
     pub written: Vec<Written>,
-    /// Level and number of the newer runs, and what is merged of these by now.
-    pub compacted: Option<(Vec<(u32, u64)>, CompactedPart)>,
     /// More of the same compaction follows. Only after the last piece range tombstones are let go
     /// of, since looking for those that can go takes a look at each.
     pub more_follows: bool,
@@ -67,7 +65,6 @@ impl CompactionResult {
             removed: self.replaced.iter().map(number).collect(),
             moved: self.moved.iter().map(number).collect(),
             moved_to: self.place,
-            compacted: self.compacted.clone(),
             added: records
                 .map(|record| TableFile::new(&core.storage.files, Arc::clone(record)))
                 .collect(),

@@ -28,9 +28,7 @@ use crate::output::rewrite::{Rewriter, ValueRewrite};
 use crate::output::table_output::{
     OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
 };
-use crate::version::{
-    CompactedPart, KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part,
-};
+use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
 
 /// Versions between two looks at whether the compaction is still wanted, and two reports of
 /// progress.
@@ -235,15 +233,6 @@ impl Step {
         }
     }
 
-    /// What this step and those before it have merged of the newer inputs: all keys up to the end
-    /// of this step, if the first one began at the lowest.
-    fn compacted(&self) -> Option<(Vec<(u32, u64)>, CompactedPart)> {
-        let job = &self.job;
-        let until = self.cut.range.until.as_deref().filter(|_| job.range.from.is_none())?;
-        let (_, newer) = job.places.split_last()?;
-        Some((newer.to_vec(), CompactedPart { until: until.into() }))
-    }
-
     /// What the step does to tables that are there.
     fn result(&self, is_last: bool) -> Result<CompactionResult> {
         let Outcome { moved, settled } = std::mem::take(&mut *lock(&self.outcome));
@@ -264,8 +253,6 @@ impl Step {
         };
         self.job.check_read(&replaced)?;
         let place = (self.job.plan.level, self.job.plan.run);
-        let compacted = if is_last { None } else { self.compacted() };
-        let (written, more_follows) = (Vec::new(), !is_last);
-        Ok(CompactionResult { replaced, moved, place, written, compacted, more_follows })
+        Ok(CompactionResult { replaced, moved, place, written: Vec::new(), more_follows: !is_last })
     }
 }

@@ -51,7 +51,7 @@ pub(crate) use self::persisted_state::{FamilyRecord, NO_LOG, PersistedState, beg
 pub(crate) use self::range_tombstones::{
     is_deleted_in_part, snapshots_in_the_way, table_needs, table_overlaps,
 };
-pub(crate) use self::run::{CompactedPart, Run};
+pub(crate) use self::run::Run;
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FilterAnswer, TableFile};
 pub(crate) use self::torn_manifest::TornManifest;
@@ -70,16 +70,6 @@ pub(crate) struct TableChange {
     pub moved_to: (u32, u64),
     /// New tables, each in the run that its record names.
     pub added: Vec<Arc<TableFile>>,
-    /// Level and number of runs that the compaction goes on with, and what it has merged of them.
-    pub compacted: Option<(Vec<(u32, u64)>, CompactedPart)>,
-}
-
-impl TableChange {
-    /// What a compaction has merged of that run, if this change says so.
-    fn compacted(&self, place: (u32, u64)) -> Option<&CompactedPart> {
-        let (runs, part) = self.compacted.as_ref()?;
-        runs.contains(&place).then_some(part)
-    }
 }
 
 /// A value-log file that is mostly garbage.
@@ -193,19 +183,6 @@ impl Version {
             let moves = moved.contains(&table.record.number);
             (if moves { change.moved_to } else { place }, table)
         });
-        // A run with new tables has new versions of any keys. And what drops versions of an older
-        // run, since a newer one has them, leaves them in that one alone (I-130).
-        let oldest_changed =
-            self.runs.iter().rposition(|run| grown.contains(&run.place()) || loses(&run));
-        let mut compacted = BTreeMap::new();
-        for (at, run) in self.runs.iter().enumerate() {
-            let is_above = oldest_changed.is_some_and(|changed| at <= changed);
-            let before = run.compacted().filter(|_| !is_above);
-            let part = change.compacted(run.place()).or(before);
-            if let Some(part) = part.filter(|_| !grown.contains(&run.place())) {
-                compacted.insert(run.place(), part.clone());
-            }
-        }
         let placed = placed.chain(placed_by_record(change.added));
         let range_tombstones = self.range_tombstones.clone();
         let mut next = Self::of_placed(placed, self.value_logs.clone());
@@ -213,9 +190,6 @@ impl Version {
         // As `of_placed` does, so that a version is the same after a reopening.
         next.runs.sort_by_key(|run| (std::cmp::Reverse(run.id), run.level));
         next.range_tombstones = range_tombstones;
-        for run in &mut next.runs {
-            run.set_compacted(compacted.remove(&run.place()));
-        }
         next.space = next.space_for(&[]);
         // No bytes of files lead here: an opening refuses a manifest with such runs, and what a
         // compaction writes ascends and stays within its part, whatever its tables hold.

@@ -24,20 +24,7 @@ pub(crate) struct Run {
     pub tables: Vec<Arc<TableFile>>,
     /// Sums over the tables.
     pub totals: Arc<RunTotals>,
-    /// What a compaction under way has merged of it, unless that is nothing.
-    compacted: Option<CompactedPart>,
     index: RunIndex,
-}
-
-/// The first keys of a run, which a compaction that goes on by steps has merged: all that the run
-/// has of them is in the output, too. Tables that reach beyond these keys stay until a later step
-/// has merged the rest, and gets need not ask them.
-///
-/// It is known as long as the database is open. After that the same versions are found twice.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CompactedPart {
-    /// The first key that is not among them.
-    pub until: Arc<[u8]>,
 }
 
 /// Sums over the tables of a run.
@@ -72,17 +59,7 @@ impl Run {
         let totals = Arc::new(RunTotals::of(&tables));
         tables.iter().for_each(|table| table.set_run_bytes(totals.bytes));
         let index = RunIndex::of(&tables);
-        Self { level, id, tables, totals, compacted: None, index }
-    }
-
-    /// Notes what a compaction has merged of it, if anything.
-    pub(super) fn set_compacted(&mut self, part: Option<CompactedPart>) {
-        self.compacted = part;
-    }
-
-    /// What a compaction under way, or one that was interrupted, has merged of it.
-    pub(crate) const fn compacted(&self) -> Option<&CompactedPart> {
-        self.compacted.as_ref()
+        Self { level, id, tables, totals, index }
     }
 
     /// Level and number, which no other run of the family shares.
@@ -90,13 +67,10 @@ impl Run {
         (self.level, self.id)
     }
 
-    /// The only table that may hold `key`, unless all of the key is in an older run as well.
+    /// The only table that may hold `key`.
     #[inline]
     pub(crate) fn table_for(&self, key: &[u8]) -> Option<&Arc<TableFile>> {
-        match &self.compacted {
-            Some(part) if key < part.until.as_ref() => None,
-            _ => self.index.table_for(key),
-        }
+        self.index.table_for(key)
     }
 
     /// Whether a table may hold a key from `start` on and before `end`.

@@ -30,7 +30,6 @@ fn runs_that_a_change_does_not_touch_keep_their_sums() {
         moved: vec![13],
         moved_to: (2, 1),
         added: vec![table(&context, (2, 1), 30, 2 * KEYS)],
-        ..TableChange::default()
     };
     let merged = flushed.with_tables(change);
     let places: Vec<_> = merged.runs.iter().map(|run| (run.level, run.id)).collect();
@@ -147,47 +146,6 @@ fn a_flush_beside_five_thousand_tables() {
     let next = old.with_tables(TableChange { added, ..TableChange::default() });
     println!("sums of all runs: {all:?}; a version more: {:?}", begun.elapsed());
     assert_eq!(totals(&next)[1..], totals(&old));
-}
-
-/// What a compaction has merged of a run is in an older run, until tables are added to it.
-#[test]
-fn gets_do_not_ask_a_run_for_what_is_merged_of_it() {
-    let context = context();
-    let runs = [(1, 9), (1, 8), (2, 3)];
-    let tables = runs.map(|place| table(&context, place, place.1, 0));
-    let version = Version::of_tables(tables, BTreeMap::new());
-    let asked = |version: &Version, key: u64| {
-        let runs = version.runs.iter();
-        runs.filter(|run| run.table_for(&key.to_be_bytes()).is_some()).count()
-    };
-    assert_eq!(asked(&version, 0), 3);
-    let until = (KEYS / 2).to_be_bytes();
-    let part = CompactedPart { until: until.as_slice().into() };
-    let compacted = Some((vec![(1, 8)], part));
-    let merged = version.with_tables(TableChange { compacted, ..TableChange::default() });
-    let keys = [0, KEYS / 2 - 1, KEYS / 2, KEYS - 1];
-    assert_eq!(keys.map(|key| asked(&merged, key)), [2, 2, 3, 3]);
-    // Another run more changes nothing for this one.
-    let added = vec![table(&context, (1, 10), 20, 0)];
-    let flushed = merged.with_tables(TableChange { added, ..TableChange::default() });
-    assert_eq!(keys.map(|key| asked(&flushed, key)), [3, 3, 4, 4]);
-    // What an older run loses may be in the newer one alone.
-    for change in [
-        TableChange { removed: vec![3], ..TableChange::default() },
-        TableChange { added: vec![table(&context, (2, 3), 22, KEYS)], ..TableChange::default() },
-    ] {
-        let rewritten = flushed.with_tables(change);
-        let asked = rewritten.runs.iter().filter(|run| run.level == 1);
-        let zero = 0_u64.to_be_bytes();
-        assert_eq!(asked.filter(|run| run.table_for(&zero).is_some()).count(), 3);
-    }
-    // A table more of the run itself has other versions.
-    let added = vec![table(&context, (1, 8), 21, KEYS)];
-    let grown = flushed.with_tables(TableChange { added, ..TableChange::default() });
-    assert_eq!(keys.map(|key| asked(&grown, key)), [4, 4, 4, 4]);
-    let removed = vec![21];
-    let lost = grown.with_tables(TableChange { removed, ..TableChange::default() });
-    assert_eq!(asked(&lost, 0), 4);
 }
 
 fn unreadable() -> Error {
