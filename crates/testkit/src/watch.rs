@@ -63,6 +63,10 @@ impl Scheduler for WatchedScheduler {
         ran
     }
 
+    fn submit_urgent(&self, lane: Lane, job: Job) -> bool {
+        self.inner.submit_urgent(lane, job)
+    }
+
     fn run_smaller_jobs(&self, lane: Lane, most: u64) {
         self.inner.run_smaller_jobs(lane, most);
     }

@@ -51,6 +51,9 @@ const LONGEST_WAITING_EVERY: u64 = 4;
 /// Called with the lane and the text of a panic that a job died of.
 pub type PanicReport = Arc<dyn Fn(Lane, &str) + Send + Sync>;
 
+/// Starts a thread.
+type Spawn<'a> = &'a dyn Fn(thread::Builder, Job) -> io::Result<JoinHandle<()>>;
+
 /// How many threads serve each lane; each at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneThreads {
@@ -84,7 +87,8 @@ impl LaneThreads {
 /// Runs jobs on its own threads. Dropping it shuts it down, except in a forked child.
 ///
 /// A thread that has lowered its priority may not raise it again without privileges. So urgent
-/// compactions have threads of their own, as many as the others.
+/// compactions have threads of their own, as many as the others. Where the system grants no more
+/// threads, they are compactions like any other.
 pub struct ThreadPool {
     lanes: Vec<Arc<LaneQueue>>,
     urgent: Option<Arc<LaneQueue>>,
@@ -161,18 +165,28 @@ impl ThreadPool {
     /// # Errors
     /// `InvalidInput` when a lane has no thread; the kernel's error when a thread cannot start.
     pub fn new(name: &str, threads: LaneThreads, on_panic: PanicReport) -> io::Result<Self> {
+        Self::started_by(&thread::Builder::spawn, name, threads, &on_panic)
+    }
+
+    fn started_by(
+        spawn: Spawn<'_>,
+        name: &str,
+        threads: LaneThreads,
+        on_panic: &PanicReport,
+    ) -> io::Result<Self> {
         let pool = Self {
             lanes: Vec::new(),
             urgent: None,
             threads: Mutex::new(Vec::new()),
             home: ProcessMark::of_this(),
         };
-        pool.with_lanes(name, threads, &on_panic)
+        pool.with_lanes(spawn, name, threads, on_panic)
     }
 
     // Takes the half-built pool so that an early return drops it, which stops its threads.
     fn with_lanes(
         mut self,
+        spawn: Spawn<'_>,
         name: &str,
         threads: LaneThreads,
         on_panic: &PanicReport,
@@ -186,19 +200,28 @@ impl ThreadPool {
             }
             let queue = LaneQueue::new(lane, nice_steps(lane), on_panic);
             self.lanes.push(Arc::clone(&queue));
-            self.start(&queue, &format!("{name}-{}", lane.name()), count)?;
+            self.start(spawn, &queue, &format!("{name}-{}", lane.name()), count)?;
         }
         let queue = LaneQueue::new(Lane::Compaction, 0, on_panic);
-        self.urgent = Some(Arc::clone(&queue));
-        self.start(&queue, &format!("{name}-urgent"), threads.count(Lane::Compaction))?;
+        let count = threads.count(Lane::Compaction);
+        match self.start(spawn, &queue, &format!("{name}-urgent"), count) {
+            Ok(()) => self.urgent = Some(queue),
+            Err(_) => queue.close(),
+        }
         Ok(self)
     }
 
-    fn start(&self, queue: &Arc<LaneQueue>, name: &str, count: usize) -> io::Result<()> {
+    fn start(
+        &self,
+        spawn: Spawn<'_>,
+        queue: &Arc<LaneQueue>,
+        name: &str,
+        count: usize,
+    ) -> io::Result<()> {
         for number in 0..count {
             let queue = Arc::clone(queue);
             let thread = thread::Builder::new().name(format!("{name}-{number}"));
-            lock(&self.threads).push(thread.spawn(move || queue.serve())?);
+            lock(&self.threads).push(spawn(thread, Box::new(move || queue.serve()))?);
         }
         Ok(())
     }

@@ -118,7 +118,9 @@ impl<R: Send + 'static> KeyPartitions<R> {
         W: Fn(&Core, &KeySpan) -> Result<R> + Send + Sync + 'static,
     {
         let mut others = false;
-        for _ in 0..lock(&self.state).waiting.len() {
+        // Bound first: a thread that wakes up takes this lock.
+        let parts = lock(&self.state).waiting.len();
+        for _ in 0..parts {
             others |= core.submit_urgent(Lane::Compaction, self.help(work));
         }
         if others {
@@ -179,6 +181,8 @@ impl<R: Send + 'static> KeyPartitions<R> {
                 }
             }
             drop(state);
+            // Nothing waits for a thread any more, perhaps.
+            self.part_taken.notify_all();
             drop(running);
         }
     }

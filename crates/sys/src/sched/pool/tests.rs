@@ -132,6 +132,29 @@ fn a_lane_without_threads_is_refused() {
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
 }
 
+/// Its threads for urgent work are more than it needs.
+#[test]
+fn a_pool_that_gets_no_threads_for_urgent_compactions_does_them_as_others() {
+    for granted in 4..6_u32 {
+        let left = std::cell::Cell::new(granted);
+        let spawn = |thread: thread::Builder, run: Job| {
+            let count = left.get().checked_sub(1).ok_or(io::ErrorKind::WouldBlock)?;
+            left.set(count);
+            thread.spawn(run)
+        };
+        let two = LaneThreads { compaction: 2, ..LaneThreads::default() };
+        let threads = if granted == 4 { LaneThreads::default() } else { two };
+        let pool = ThreadPool::started_by(&spawn, "test", threads, &quiet()).unwrap();
+        let (sender, receiver) = channel();
+        let job = Box::new(move || sender.send(()).unwrap());
+        assert!(!pool.submit_urgent(Lane::Compaction, job), "{granted} threads");
+        receiver.recv_timeout(Duration::from_secs(10)).unwrap();
+    }
+    let none = |_: thread::Builder, _: Job| Err(io::ErrorKind::WouldBlock.into());
+    let refused = ThreadPool::started_by(&none, "test", LaneThreads::default(), &quiet());
+    assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+}
+
 /// The nice value of the calling thread, field 19 of its line; the name before may hold spaces.
 #[cfg(target_os = "linux")]
 fn nice() -> i32 {
