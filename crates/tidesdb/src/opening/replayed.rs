@@ -58,7 +58,7 @@ impl Replayed {
     /// reckoned from them.
     ///
     /// # Errors
-    /// [`Error::Corruption`], which names the manifest: it, or a segment that it leads to, has them.
+    /// [`Error::Corruption`], which names the manifest: it has them, or a segment that it leads to.
     pub(super) fn check_room(&self, manifest: &Path) -> Result<()> {
         let found = self.beyond.max(self.newest);
         if found <= LAST_BEGINNING {
