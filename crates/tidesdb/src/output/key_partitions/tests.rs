@@ -3,7 +3,7 @@ use std::time::Instant;
 
 use tidesdb_base::options::DbOptions;
 use tidesdb_sim::{ManualClock, SimVfs};
-use tidesdb_sys::sched::{LaneThreads, ThreadPool};
+use tidesdb_sys::sched::{Job, LaneThreads, Scheduler, ThreadPool};
 
 use super::*;
 use crate::db::{Components, Db};
@@ -42,6 +42,45 @@ fn the_owner_leaves_urgent_parts_to_threads_that_do_not_give_way() {
 #[test]
 fn the_owner_does_urgent_parts_where_there_are_no_such_threads() {
     let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let own = thread::current().name().unwrap_or_default().to_owned();
+    assert_eq!(doers(db.core()), [own.as_str(); 4]);
+}
+
+/// Runs an urgent job before it returns, as a scheduler of an application may.
+#[derive(Debug)]
+struct AtOnce(ThreadPool);
+
+impl Scheduler for AtOnce {
+    fn submit(&self, lane: Lane, job: Job) {
+        self.0.submit(lane, job);
+    }
+
+    fn submit_after(&self, lane: Lane, delay: Duration, job: Job) {
+        self.0.submit_after(lane, delay, job);
+    }
+
+    fn submit_urgent(&self, _: Lane, job: Job) -> bool {
+        job();
+        true
+    }
+
+    fn run_one_job(&self) -> bool {
+        self.0.run_one_job()
+    }
+
+    fn shutdown(&self) {
+        self.0.shutdown();
+    }
+}
+
+/// It would wait for a lock that it holds: threads that wake up waited for it as well.
+#[test]
+fn parts_are_handed_out_without_a_lock() {
+    let pool = ThreadPool::new("pool", LaneThreads::default(), Arc::new(|_, _| {})).unwrap();
+    let scheduler = Arc::new(AtOnce(pool));
+    let clock = Arc::new(ManualClock::new(1000));
+    let components = Components { vfs: SimVfs::new(1), scheduler, clock };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
     let own = thread::current().name().unwrap_or_default().to_owned();
     assert_eq!(doers(db.core()), [own.as_str(); 4]);
 }
