@@ -7,16 +7,11 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-#[path = "common_support/history.rs"]
-mod history;
-#[path = "common_support/seeds.rs"]
-mod seeds;
-
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use history::Run;
-use seeds::{scaled, seed};
+use crate::common_support::history::Run;
+use crate::common_support::seeds::{scaled, seed};
 use tidesdb::{Compression, DbOptions, FamilyOptions, FilterKind, KeyOrder, SyncMode};
 use tidesdb_sim::rng::{SplitMix64, mix64};
 
