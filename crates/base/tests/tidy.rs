@@ -95,6 +95,22 @@ fn crates_depend_on_lower_layers_only() {
 }
 
 #[test]
+fn every_test_file_is_built() {
+    let sources = files(&["rs"]);
+    let mut found = Vec::new();
+    for (path, manifest) in files(&["toml"]) {
+        let Some(of_crate) = path.strip_suffix("Cargo.toml") else { continue };
+        let folder = format!("{of_crate}tests/");
+        let tests: Vec<_> = sources
+            .iter()
+            .filter_map(|(path, text)| Some((path.strip_prefix(&folder)?, text.as_str())))
+            .collect();
+        found.extend(dependencies::unbuilt_tests(&path, &manifest, &tests));
+    }
+    expect_none(&found);
+}
+
+#[test]
 fn every_foreign_crate_is_explained() {
     let page = fs::read_to_string(root().join("docs/dependencies.md")).unwrap();
     let mut found = Vec::new();

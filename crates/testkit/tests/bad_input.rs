@@ -3,22 +3,16 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
-#[path = "common_support/directory.rs"]
-mod directory;
-#[path = "bad_input/files.rs"]
 mod files;
-#[path = "bad_input/handles.rs"]
 mod handles;
-#[path = "common_support/small.rs"]
-mod small;
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use directory::{assert_unchanged, files, picture};
-use small::{small_db, small_family};
+use crate::common_support::directory::{assert_unchanged, files, picture};
+use crate::common_support::small::{small_db, small_family};
 use tidesdb::{
     Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, Result, ScanOptions,
     SyncMode, WriteBatch,

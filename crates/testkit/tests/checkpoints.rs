@@ -3,16 +3,13 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-#[path = "common_support/copies.rs"]
-mod copies;
-#[path = "checkpoints/damaged.rs"]
 mod damaged;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use copies::{Crashes, small};
+use crate::common_support::copies::{Crashes, small};
 use tidesdb::{Components, CopyOptions, Db, DbOptions, Error, ErrorKind, Family, WriteBatch};
 use tidesdb_sim::{
     FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler, Op, OpSet, SimVfs,

@@ -4,19 +4,16 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-#[path = "compaction_steps/ended.rs"]
 mod ended;
-#[path = "common_support/seeds.rs"]
-mod seeds;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::common_support::seeds::{scaled, seed};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use seeds::{scaled, seed};
 use tidesdb::{
     Components, Compression, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, ScanOptions,
     Snapshot, SyncMode,

@@ -6,14 +6,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
-#[path = "concurrency/kinds.rs"]
 mod kinds;
-#[path = "concurrency/ring.rs"]
 mod ring;
-#[path = "common_support/seeds.rs"]
-mod seeds;
-#[path = "common_support/small.rs"]
-mod small;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,8 +15,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use seeds::{scaled, seed};
-use small::{small_db, small_family};
+use crate::common_support::seeds::{scaled, seed};
+use crate::common_support::small::{small_db, small_family};
 use tidesdb::{Db, ErrorKind, Family, FamilyOptions, ScanOptions, Snapshot, WriteBatch};
 use tidesdb_sim::rng::{SplitMix64, mix64};
 

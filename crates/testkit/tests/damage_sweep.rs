@@ -16,18 +16,13 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
-#[path = "common_support/golden.rs"]
-mod golden;
-#[path = "common_support/seeds.rs"]
-mod seeds;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use golden::{Golden, Shape};
-use seeds::{scaled, seed};
+use crate::common_support::golden::{Golden, Shape};
+use crate::common_support::seeds::{scaled, seed};
 use tidesdb::{Error, ErrorKind};
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{Corruption, SimVfs};

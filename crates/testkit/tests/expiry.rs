@@ -3,10 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-#[path = "expiry/random.rs"]
 mod random;
-#[path = "common_support/seeds.rs"]
-mod seeds;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seeds::{scaled, seed};
+use crate::common_support::seeds::{scaled, seed};
 use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel,
     ScanOptions, Snapshot,

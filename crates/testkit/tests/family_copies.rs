@@ -2,13 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-#[path = "common_support/copies.rs"]
-mod copies;
-
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use copies::{Crashes, small};
+use crate::common_support::copies::{Crashes, small};
 use tidesdb::{Components, Db, DbOptions, Error, ErrorKind, Family};
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 use tidesdb_sys::vfs::Vfs;

@@ -3,13 +3,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers fail by panicking")]
 
-#[path = "flow_control/control.rs"]
 mod control;
-#[path = "flow_control/events.rs"]
 mod events;
-#[path = "flow_control/listeners.rs"]
 mod listeners;
-#[path = "flow_control/no_wait.rs"]
 mod no_wait;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,18 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-#[path = "common_support/directory.rs"]
-#[allow(dead_code, reason = "a part is used here")]
-mod directory;
-#[path = "common_support/small.rs"]
-#[allow(dead_code, reason = "a part is used here")]
-mod small;
-
 use std::fs;
 use std::path::Path;
 
-use directory::{assert_unchanged, picture};
-use small::small_db;
+use crate::common_support::directory::{assert_unchanged, picture};
+use crate::common_support::small::small_db;
 use tidesdb::{Db, ErrorKind};
 
 #[test]

@@ -1,24 +1,19 @@
 //! Databases that were stored when format version 1 was frozen: each is opened, read in full and
 //! verified, as it was stored and after it was written to (`docs/formats/README.md`).
 //!
-//! They are written by `cargo test -p tidesdb-testkit --test format_fixtures -- --ignored`, which
-//! is done once for each thing that version 1 gains, never to make a failing test pass: an archive
-//! that exists is left as it is.
+//! They are written by `cargo test -p tidesdb-testkit --test engine format_fixtures -- --ignored`.
+//! That is done once for each thing that version 1 gains, never to make a failing test pass: an
+//! archive that exists is left as it is.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     reason = "a test fails by panicking, and helpers count as production code to the lint"
 )]
 
-#[path = "format_fixtures/archives.rs"]
 mod archives;
-#[path = "format_fixtures/mixed.rs"]
 mod mixed;
-#[path = "format_fixtures/orders.rs"]
 mod orders;
-#[path = "format_fixtures/pages.rs"]
 mod pages;
-#[path = "format_fixtures/reader.rs"]
 mod reader;
 
 use std::collections::BTreeMap;

@@ -6,14 +6,11 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-#[path = "common_support/small.rs"]
-mod small;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use small::{small_db, small_family};
+use crate::common_support::small::{small_db, small_family};
 use tidesdb::{Components, Db, FamilyOptions};
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{ManualClock, SimVfs};

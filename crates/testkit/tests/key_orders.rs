@@ -3,19 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-#[path = "key_orders/conflicts.rs"]
 mod conflicts;
-#[path = "key_orders/model.rs"]
 mod model;
-#[path = "common_support/seeds.rs"]
-mod seeds;
-#[path = "key_orders/unregistered.rs"]
 mod unregistered;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::common_support::seeds::{scaled, seed};
 use model::{Bench, orders};
-use seeds::{scaled, seed};
 use tidesdb_sim::rng::mix64;
 
 const OPERATIONS: u64 = 800;

@@ -20,11 +20,8 @@ use tidesdb_sim::{
 };
 use tidesdb_sys::vfs::Vfs;
 
-#[path = "log_failures/doubtful.rs"]
 mod doubtful;
-#[path = "log_failures/memory.rs"]
 mod memory;
-#[path = "log_failures/power_cuts.rs"]
 mod power_cuts;
 
 use memory::Small;

@@ -3,17 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
-#[path = "common_support/overwrites.rs"]
-mod overwrites;
-#[path = "common_support/seeds.rs"]
-mod seeds;
-
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use overwrites::{Bench, KEYS, Model, contents, open};
+use crate::common_support::overwrites::{Bench, KEYS, Model, contents, open};
+use crate::common_support::seeds::scaled;
 use rand::RngExt;
-use seeds::scaled;
 use tidesdb::{ErrorKind, ScanOptions};
 use tidesdb_sim::{Corruption, CrashProfile, MutationKind, Phase};
 use tidesdb_sys::vfs::Vfs;

@@ -2,9 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[path = "statistics/counted.rs"]
 mod counted;
-#[path = "statistics/table_options.rs"]
 mod table_options;
 
 use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, WriteBatch};

@@ -71,6 +71,25 @@ pub(crate) fn unexplained(path: &str, manifest: &str, page: &str) -> Vec<String>
         .collect()
 }
 
+/// Files of a crate's folder `tests` that no program of its tests contains: a crate that names its
+/// programs would leave out a new file without a word. Of `files` each is a path within the folder
+/// and a text.
+pub(crate) fn unbuilt_tests(path: &str, manifest: &str, files: &[(&str, &str)]) -> Vec<String> {
+    if !manifest.contains("\nautotests = false\n") {
+        return Vec::new();
+    }
+    let stem =
+        |file: &str| file.strip_suffix(".rs").filter(|s| !s.contains('/')).map(str::to_owned);
+    let is_program = |stem: &str| manifest.contains(&format!("\n[[test]]\nname = \"{stem}\"\n"));
+    let is_module = |stem: &str| {
+        let line = format!("mod {stem};");
+        files.iter().any(|(_, text)| text.lines().any(|of_it| of_it == line))
+    };
+    let stems = files.iter().filter_map(|(file, _)| stem(file));
+    let unbuilt = stems.filter(|stem| !is_program(stem) && !is_module(stem));
+    unbuilt.map(|stem| format!("{path}: no test program contains tests/{stem}.rs")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,5 +123,15 @@ mod tests {
         let manifest = "[dependencies]\nlibc.workspace = true\ntidesdb-base.workspace = true\n";
         assert_eq!(unexplained("m", manifest, "").len(), 1);
         assert!(unexplained("m", manifest, "| `libc` | ... |").is_empty());
+    }
+
+    #[test]
+    fn a_test_file_that_nothing_contains_is_found() {
+        let files = [("all.rs", "//! All.\n\nmod one;\n"), ("one.rs", ""), ("one/part.rs", "")];
+        let named = "a\nautotests = false\n\n[[test]]\nname = \"all\"\n";
+        assert!(unbuilt_tests("m", named, &files).is_empty());
+        let more = [&files[..], &[("two.rs", "")]].concat();
+        assert_eq!(unbuilt_tests("m", named, &more).len(), 1);
+        assert!(unbuilt_tests("m", "name = \"a\"\n", &more).is_empty());
     }
 }

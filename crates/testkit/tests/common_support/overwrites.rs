@@ -14,7 +14,7 @@ use tidesdb::{
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 use tidesdb_sys::vfs::Vfs;
 
-use crate::seeds::seed;
+use super::seeds::seed;
 
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

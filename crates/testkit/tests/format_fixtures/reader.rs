@@ -2,9 +2,7 @@
 //! engine it uses the published algorithms behind checksums and codecs alone. The pages say enough
 //! if it finds in each fixture what was put there.
 
-#[path = "reader/filter.rs"]
 mod filter;
-#[path = "reader/table.rs"]
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,7 +3,7 @@
 
 use tidesdb::{ErrorKind, IsolationLevel, ScanOptions};
 
-use crate::common::{LEVELS, place};
+use super::common::{LEVELS, place};
 
 #[test]
 fn a_transaction_knows_its_level_and_whether_it_has_savepoints() {

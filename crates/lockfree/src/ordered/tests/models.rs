@@ -4,9 +4,9 @@
 //! has tried, and sees a load race with an earlier store, but not a store with an earlier load when
 //! the storing thread has loaded the same word in between, as every compare-and-swap loop does.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p tidesdb-lockfree --release loom_` runs them. Two planted
-//! bugs show that they can fail: `scripts/planted-bugs memtable_publish_early` (links published
-//! without Release) and `memtable_skip_validation` (readers trust what they read).
+//! `RUSTFLAGS="--cfg loom" cargo test --profile models -p tidesdb-lockfree loom_` runs them. Two
+//! planted bugs show that they can fail: `scripts/planted-bugs memtable_publish_early` (links
+//! published without Release) and `memtable_skip_validation` (readers trust what they read).
 
 use loom::sync::Arc;
 use loom::thread;
