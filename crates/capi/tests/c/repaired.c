@@ -55,6 +55,29 @@ long syscall(long number, ...)
     return result;
 }
 
+/* Another process opens the database, which repairs it. */
+static volatile int other_comes_first;
+static int open_and_close(void);
+
+/* The library calls this one before it begins a repair, when it has seen the damage. */
+char *getcwd(char *into, size_t size)
+{
+    static char *(*theirs)(char *, size_t);
+    if (other_comes_first)
+    {
+        int status;
+        pid_t child;
+        other_comes_first = 0;
+        child = fork();
+        CHECK(child >= 0);
+        if (child == 0) _exit(open_and_close());
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    if (theirs == NULL) *(void **)&theirs = dlsym(RTLD_NEXT, "getcwd");
+    CHECK(theirs != NULL);
+    return theirs(into, size);
+}
+
 /* What happens at a read while a repair is under way. */
 enum at_read { NOTHING, DIE, WAIT };
 static volatile enum at_read at_read;
@@ -83,6 +106,12 @@ static int open_code(tidesdb_t **db)
     config.log_level = TDB_LOG_WARN;
     config.log_to_file = 1;
     return tidesdb_open(&config, db);
+}
+
+static int open_and_close(void)
+{
+    tidesdb_t *db = NULL;
+    return open_code(&db) != TDB_SUCCESS || tidesdb_close(db) != TDB_SUCCESS;
 }
 
 /* The largest file of the database whose name has this in it. */
@@ -513,6 +542,49 @@ static void beside_another(const char *directory)
     CHECK(!is_there(beside(".damaged-1")));
 }
 
+/* A repair that was about to begin when another one had ended repairs nothing again. */
+static void behind_another(const char *directory)
+{
+    tidesdb_t *db = NULL;
+    const uint64_t sum = make_and_destroy(directory, "behind another", KILLED);
+    other_comes_first = 1;
+    CHECK_CODE(open_code(&db), TDB_ERR_LOCKED);
+    CHECK(db == NULL && !other_comes_first);
+    check_whole();
+    CHECK(sum_of(beside(".damaged")) == sum && !is_there(beside(".damaged-1")));
+}
+
+/* Only the owner of the files looked into the old ones: that holds for the new ones, and for what
+   the log says of them. */
+static void modes_are_kept(const char *directory)
+{
+    const char *names[] = {"MANIFEST-", ".klog", "LOG"};
+    struct stat status;
+    tidesdb_t *db = NULL;
+    int n;
+    make_and_destroy(directory, "modes", KILLED);
+    CHECK(chmod(path, 0700) == 0);
+    {
+        DIR *dir = opendir(path);
+        struct dirent *entry;
+        CHECK(dir != NULL);
+        while ((entry = readdir(dir)) != NULL)
+        {
+            char name[4096];
+            if (entry->d_name[0] == '.') continue;
+            snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+            CHECK(chmod(name, 0600) == 0);
+        }
+        closedir(dir);
+    }
+    CHECK_OK(open_code(&db));
+    CHECK(stat(path, &status) == 0 && (status.st_mode & 0777) == 0700);
+    for (n = 0; n < 3; n++)
+        CHECK(stat(largest(names[n]), &status) == 0 && (status.st_mode & 0777) == 0600);
+    CHECK_OK(tidesdb_close(db));
+    check_whole();
+}
+
 /* What may be another's, or has nothing to be saved, is left alone. */
 static void nothing_to_save(const char *directory)
 {
@@ -540,6 +612,8 @@ int main(int count, char **arguments)
     killed_at_the_end(arguments[1]);
     not_repaired(arguments[1]);
     beside_another(arguments[1]);
+    behind_another(arguments[1]);
+    modes_are_kept(arguments[1]);
     nothing_to_save(arguments[1]);
     puts("all checks hold");
     return 0;

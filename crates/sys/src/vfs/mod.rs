@@ -107,6 +107,16 @@ pub trait Vfs: Send + Sync + Debug {
     /// `NotFound` when `from` does not exist, or the kernel's error.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Has two directories change places in one step: at no moment is there nothing at either name.
+    /// Both paths mean what they mean to the process, whatever directory is held.
+    ///
+    /// # Errors
+    /// `NotFound` when one of them does not exist; `Unsupported`, and others of the kernel's errors,
+    /// where names can't be exchanged.
+    fn exchange(&self, _one: &Path, _other: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Gives the file `from` the name `to` besides, in another directory of the same file system.
     ///
     /// # Errors

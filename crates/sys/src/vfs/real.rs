@@ -67,15 +67,6 @@ impl RealVfs {
         fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
     }
 
-    /// Has two directories change places in one step: at no moment is there nothing at either name.
-    ///
-    /// # Errors
-    /// `NotFound` when one of them does not exist; the kernel's error, of which there are several
-    /// for a file system that can't do that.
-    pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-        os_calls::exchange(one, other)
-    }
-
     fn place(&self, path: &Path) -> Place {
         Place::of(self.held.as_ref(), path)
     }
@@ -112,6 +103,10 @@ impl Vfs for RealVfs {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.place(from).rename_to(&self.place(to))
+    }
+
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        os_calls::exchange(one, other)
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
