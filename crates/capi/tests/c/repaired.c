@@ -583,7 +583,8 @@ static void behind_another(const char *directory)
    the log says of them. */
 static void modes_are_kept(const char *directory)
 {
-    const char *names[] = {"MANIFEST-", ".klog", "LOG"};
+    /* Not the manifest: the opening that follows writes another one. */
+    const char *names[] = {".vlog", ".klog", "LOG"};
     struct stat status;
     tidesdb_t *db = NULL;
     int n;
