@@ -16,7 +16,7 @@ mod wrapped;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use self::wrapped::{FaultFile, FaultSegment};
@@ -328,6 +328,10 @@ impl Vfs for FaultVfs {
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.admit(Op::Link, to)?;
         self.inner.link(from, to)
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.canonical(path)
     }
 
     fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool> {

@@ -22,7 +22,7 @@ mod real;
 
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use medium::means_damage;
@@ -123,6 +123,14 @@ pub trait Vfs: Send + Sync + Debug {
     /// `AlreadyExists` when the name is taken, `NotFound`, or the kernel's error where files can't
     /// have several names.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// The path of what `path` means now, without links. The default has none.
+    ///
+    /// # Errors
+    /// `NotFound` when nothing is there, or the kernel's error.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_path_buf())
+    }
 
     /// Whether both paths mean the same directory.
     ///

@@ -53,18 +53,12 @@ impl RealVfs {
         Self { map_log: false, held: None }
     }
 
-    /// The path of what `path` means now, from the root on and without links.
+    /// What the link at `path` says, whether anything is there or not.
     ///
     /// # Errors
-    /// `NotFound` when nothing is there, or the kernel's error.
-    pub fn canonical(path: &Path) -> io::Result<PathBuf> {
-        fs::canonicalize(path)
-    }
-
-    /// Whether `path` itself is a link, whatever it leads to.
-    #[must_use]
-    pub fn is_link(path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
+    /// `InvalidInput` when it is no link, or the kernel's error.
+    pub fn link_target(path: &Path) -> io::Result<PathBuf> {
+        fs::read_link(path)
     }
 
     fn place(&self, path: &Path) -> Place {
@@ -111,6 +105,10 @@ impl Vfs for RealVfs {
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.place(from).link_to(&self.place(to))
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
     }
 
     fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool> {

@@ -26,7 +26,6 @@ mod formats;
 mod inspect;
 mod lenient;
 mod log;
-mod marker;
 mod merge;
 mod names;
 mod open_files;

@@ -6,70 +6,102 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_sys::vfs::{RealVfs, Vfs};
+use tidesdb_files::naming::FileKind;
+use tidesdb_sys::vfs::{LockGuard, OpenMode, RealVfs, Vfs};
 
-use crate::salvage::marker;
-use crate::salvage::place::{parent_of, remove_copy, resolved, sibling};
+use crate::opening::killed_repair::{
+    self, KEPT, MARK, REPAIRED, is_vacant, numbered, parent_of, remove_mark, settle_name, sibling,
+};
+use crate::salvage::place::{is_in_the_way, lock_alone, remove_copy};
 
-/// Behind the name of a database: its repaired form until that has the name itself.
-pub(super) const REPAIRED: &str = ".repaired";
-/// Behind the name of a database: the damaged form.
-pub(super) const KEPT: &str = ".damaged";
+/// As many links as the system follows, one from another.
+const MOST_LINKS: usize = 40;
 
 /// Ends a repair that was killed between its two renames: where nothing is at `directory`, and both
 /// the damaged database and the repaired one lie beside, marked by the repair for that, the
-/// repaired one gets the name. Returns the name that it had; `None` where there is no such repair.
+/// repaired one gets the name. A directory that is empty, or holds no more than an unused file
+/// `LOCK`, is nothing: it goes. Returns the name that the repaired one had; `None` where there is
+/// no such repair.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::InvalidArgument`] for a link that leads to nothing.
+/// [`Error::Locked`] while the repair goes on, or another process has the empty directory;
+/// [`Error::Io`].
 pub fn finish_repair(directory: &Path) -> Result<Option<PathBuf>> {
     finish_on(&RealVfs::new(), directory)
 }
 
 fn finish_on(vfs: &dyn Vfs, directory: &Path) -> Result<Option<PathBuf>> {
-    let directory = &resolved(directory)?;
-    match vfs.list(directory) {
+    // The one look that others pay for.
+    match vfs.open(&directory.join(FileKind::Current.name()), OpenMode::Read) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-        Ok(entries) => {
-            // It was killed behind them.
-            if entries.iter().any(|entry| entry.name == marker::NAME) {
-                // It does no harm as long as there is a database at `directory`.
-                let _ = settle_name(vfs, directory);
-            }
-            return Ok(None);
-        }
         _ => return Ok(None),
     }
-    let taken = match names_beside(vfs, directory) {
-        // A repair lists it first, too.
-        Err(Error::Io { source, .. }) if cannot_hold_a_repair(&source) => return Ok(None),
-        other => other?,
-    };
-    let is_kept = |name: &str| {
-        let mut names = numbered(directory, KEPT).filter(|path| is_taken(&taken, path));
-        names.any(|path| path.file_name().is_some_and(|known| *known == *name))
-    };
-    for repaired in numbered(directory, REPAIRED).filter(|path| is_taken(&taken, path)) {
-        if marker::read(vfs, &repaired)?.is_none_or(|kept| !is_kept(&kept)) {
-            continue;
-        }
-        match vfs.rename(&repaired, directory) {
-            // Another opening was quicker.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            renamed => renamed.map_err(|e| Error::io("rename", &repaired, e))?,
-        }
-        settle_name(vfs, directory)?;
-        return Ok(Some(repaired));
+    let directory = &followed(vfs, directory);
+    if !vacant(vfs, directory)? {
+        return Ok(None);
     }
-    Ok(None)
+    let Some(repaired) = killed_repair::find(vfs, directory)? else { return Ok(None) };
+    let Some(_lock) = lock_of(vfs, &repaired, directory)? else { return Ok(None) };
+    // The repair, or another opening, may have come to its end before the lock was free.
+    if killed_repair::find(vfs, directory)?.as_ref() != Some(&repaired) || !clear(vfs, directory)? {
+        return Ok(None);
+    }
+    match vfs.rename(&repaired, directory) {
+        // Another program has put something there, which the opening looks at.
+        Err(e) if is_in_the_way(&e) => return Ok(None),
+        renamed => renamed.map_err(|e| Error::io("rename", &repaired, e))?,
+    }
+    settle_name(vfs, directory)?;
+    Ok(Some(repaired))
 }
 
-fn cannot_hold_a_repair(error: &io::Error) -> bool {
-    let kind = error.kind();
-    matches!(
-        kind,
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied
-    )
+/// The place that a path means, by way of links, whether anything is there or not.
+fn followed(vfs: &dyn Vfs, directory: &Path) -> PathBuf {
+    if let Ok(whole) = vfs.canonical(directory) {
+        return whole;
+    }
+    // A link is one without the separator behind it.
+    let mut place: PathBuf = directory.components().collect();
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = RealVfs::link_target(&place) else { break };
+        place = parent_of(&place).join(target).components().collect();
+    }
+    place
+}
+
+/// Whether nothing is at `directory`.
+fn vacant(vfs: &dyn Vfs, directory: &Path) -> Result<bool> {
+    match vfs.list(directory) {
+        Ok(entries) => Ok(is_vacant(&entries)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(true),
+        // The opening says what is wrong.
+        Err(_) => Ok(false),
+    }
+}
+
+/// Removes what keeps an empty directory from being replaced. Whether nothing does any more.
+fn clear(vfs: &dyn Vfs, directory: &Path) -> Result<bool> {
+    if !vfs.list(directory).is_ok_and(|entries| !entries.is_empty()) {
+        return vacant(vfs, directory);
+    }
+    let Some(_lock) = lock_of(vfs, directory, directory)? else { return Ok(false) };
+    if !vacant(vfs, directory)? {
+        return Ok(false);
+    }
+    let path = directory.join(FileKind::Lock.name());
+    // With the lock held: an opening that waits for it notices that it is gone.
+    vfs.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
+    Ok(true)
+}
+
+/// The lock of the database in `dir`, for a repair of `directory`; `None` when it is gone.
+fn lock_of(vfs: &dyn Vfs, dir: &Path, directory: &Path) -> Result<Option<Box<dyn LockGuard>>> {
+    match lock_alone(vfs, dir, &FileKind::Lock.name()) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(Error::Locked(_)) => Err(Error::Locked(directory.to_path_buf())),
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
 }
 
 /// What earlier repairs left, marked, is no part of the one that begins.
@@ -82,40 +114,71 @@ pub(super) fn forget_marks(
     directory: &Path,
 ) -> Result<()> {
     for old in numbered(directory, REPAIRED).filter(|path| is_taken(taken, path)) {
-        marker::remove(vfs, &old)?;
+        remove_mark(vfs, &old, directory)?;
     }
-    marker::remove(vfs, directory)
+    remove_mark(vfs, directory, directory)
 }
 
-/// Puts the repaired database at `directory`, and the damaged one at `kept`, if it can: where that
-/// is is returned. After an error the damaged one is where it was, as far as can be.
+/// Marks the database in `repaired`, and has that on disk. The damaged one will have the name of
+/// `kept`. `allow` gives a file the access that the others have: who opens the database has to read
+/// it, too.
+///
+/// # Errors
+/// [`Error::Io`], and those of `allow`.
+pub(super) fn mark(
+    vfs: &dyn Vfs,
+    repaired: &Path,
+    kept: &Path,
+    allow: &dyn Fn(&Path) -> Result<()>,
+) -> Result<()> {
+    let path = repaired.join(MARK);
+    let name = kept.file_name().unwrap_or_default().as_encoded_bytes();
+    let file = vfs.open(&path, OpenMode::CreateNew).map_err(|e| Error::io("create", &path, e))?;
+    file.write_all_at(name, 0).map_err(|e| Error::io("write", &path, e))?;
+    allow(&path)?;
+    file.sync_all().map_err(|e| Error::io("sync", &path, e))?;
+    vfs.sync_dir(repaired).map_err(|e| Error::io("sync", repaired, e))
+}
+
+/// Removes the mark of this repair, if it is there.
+fn unmark(vfs: &dyn Vfs, repaired: &Path) -> Result<()> {
+    let path = repaired.join(MARK);
+    match vfs.remove(&path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, e)),
+        _ => Ok(()),
+    }
+}
+
+/// Puts the repaired database, which is marked, at `directory`, and the damaged one at `kept`, if
+/// it can: where that is is returned. After an error the damaged one is where it was, as far as can
+/// be. The caller has locked both.
 pub(super) fn change_places(
     vfs: &dyn Vfs,
     directory: &Path,
     repaired: &Path,
     kept: PathBuf,
+    allow: &dyn Fn(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
     // CRASH: on either side of this there is a database at `directory`.
     if vfs.exchange(directory, repaired).is_ok() {
-        let Err(e) = vfs.rename(repaired, &kept) else { return Ok(kept) };
-        // The damaged one is there until it is back, and must not be removed.
-        if vfs.exchange(directory, repaired).is_err() {
-            return Ok(repaired.to_path_buf());
-        }
-        let _ = discard(vfs, repaired);
-        return Err(Error::io("rename", directory, e));
+        // The repair is done. What can't get its name is kept under the one that it has.
+        let kept = put_aside(vfs, repaired, directory, kept, &mut |_| Ok(()));
+        return Ok(kept.unwrap_or_else(|_| repaired.to_path_buf()));
     }
     // Not every file system can do that. A refusal that has other reasons shows again here.
-    if let Err(e) = vfs.rename(directory, &kept) {
-        let _ = discard(vfs, repaired);
-        return Err(Error::io("rename", directory, e));
-    }
+    let put = put_aside(vfs, directory, directory, kept, &mut |kept| {
+        unmark(vfs, repaired)?;
+        mark(vfs, repaired, kept, allow)
+    });
+    let kept = match put {
+        Ok(kept) => kept,
+        Err(e) => {
+            let _ = discard(vfs, repaired);
+            return Err(e);
+        }
+    };
     // CRASH: nothing is at `directory` here; see `finish_repair`.
     if let Err(e) = vfs.rename(repaired, directory) {
-        // An opening took this for a killed repair, and went on from there.
-        if e.kind() == io::ErrorKind::NotFound && vfs.list(directory).is_ok() {
-            return Ok(kept);
-        }
         // If this fails as well, both lie beside the place, whole, and an opening goes on.
         if vfs.rename(&kept, directory).is_ok() {
             let _ = discard(vfs, repaired);
@@ -125,22 +188,31 @@ pub(super) fn change_places(
     Ok(kept)
 }
 
-/// Has the name of a repaired database on disk, and removes its mark.
-///
-/// # Errors
-/// [`Error::Io`] of the name.
-pub(super) fn settle_name(vfs: &dyn Vfs, directory: &Path) -> Result<()> {
-    let parent = parent_of(directory);
-    vfs.sync_dir(parent).map_err(|e| Error::io("sync", parent, e))?;
-    // CRASH: not before. Where a power cut takes the second of two renames back, the mark is what
-    // says that the repaired database is to have the name. An opening removes it as well.
-    let _ = marker::remove(vfs, directory);
-    Ok(())
+/// Gives the damaged database, which is at `from`, the name `kept`, or another one if something has
+/// come there since the repair began. `before` is called before each try of another name.
+fn put_aside(
+    vfs: &dyn Vfs,
+    from: &Path,
+    directory: &Path,
+    mut kept: PathBuf,
+    before: &mut dyn FnMut(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let first = kept.clone();
+    let mut others = numbered(directory, KEPT).filter(|other| *other != first);
+    loop {
+        let Err(e) = vfs.rename(from, &kept) else { return Ok(kept) };
+        let is_taken = is_in_the_way(&e) || e.kind() == io::ErrorKind::NotADirectory;
+        match others.next() {
+            Some(other) if is_taken => kept = other,
+            _ => return Err(Error::io("rename", from, e)),
+        }
+        before(&kept)?;
+    }
 }
 
-/// Removes the repaired database, which is not needed.
+/// Removes the repaired database, which is not needed. The caller has locked it.
 pub(super) fn discard(vfs: &dyn Vfs, repaired: &Path) -> Result<()> {
-    marker::remove(vfs, repaired)?;
+    unmark(vfs, repaired)?;
     remove_copy(vfs, repaired)
 }
 
@@ -151,16 +223,9 @@ pub(super) fn names_beside(vfs: &dyn Vfs, directory: &Path) -> Result<BTreeSet<S
     Ok(entries.into_iter().map(|entry| entry.name).collect())
 }
 
+/// Whether the listing has the name, or one that differs in bytes that are not UTF-8 alone.
 fn is_taken(taken: &BTreeSet<String>, path: &Path) -> bool {
     taken.contains(path.file_name().unwrap_or_default().to_string_lossy().as_ref())
-}
-
-/// `DIRECTORY.suffix`, and the same with numbers behind it.
-fn numbered(directory: &Path, suffix: &str) -> impl DoubleEndedIterator<Item = PathBuf> {
-    (0..1000).map(move |number| match number {
-        0 => sibling(directory, suffix),
-        number => sibling(directory, &format!("{suffix}-{number}")),
-    })
 }
 
 /// A name beside `directory` that nothing has.

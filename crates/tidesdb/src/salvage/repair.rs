@@ -8,12 +8,12 @@ use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{OpenMode, RealVfs, Vfs};
 
+use crate::opening::killed_repair::{KEPT, REPAIRED, settle_name};
 use crate::salvage::destination::Destination;
-use crate::salvage::marker;
 use crate::salvage::names::{
-    KEPT, REPAIRED, change_places, discard, forget_marks, names_beside, settle_name, vacant_name,
+    change_places, discard, forget_marks, mark, names_beside, vacant_name,
 };
-use crate::salvage::place::{check_can_be_renamed, resolved};
+use crate::salvage::place::{check_can_be_renamed, lock_alone, resolved};
 use crate::salvage::report::SalvageReport;
 use crate::salvage::salvager::salvage_into;
 use crate::salvage::source::Source;
@@ -46,8 +46,9 @@ pub enum RepairStep<'a> {
 }
 
 /// Salvages the database in `directory` and puts the result in its place. The damaged one is kept,
-/// whole, beside it, under the name `DIRECTORY.damaged`, or with a number behind that. Needs as
-/// much free space as what is salvaged takes.
+/// whole, beside it, under the name `DIRECTORY.damaged`, or with a number behind that; if it can't
+/// get one in the end, it stays at `DIRECTORY.repaired`. Needs as much free space as what is
+/// salvaged takes.
 ///
 /// The two change places in one step, so there is one of them at `directory` at each moment. A
 /// crash before that leaves the new one, whole, at `DIRECTORY.repaired` (or with a number behind
@@ -59,7 +60,8 @@ pub enum RepairStep<'a> {
 /// is whole, only the owner of the old directory can look into it.
 ///
 /// The directory is locked from the beginning to the end, so that nothing is written to it that
-/// would not be in the new database. What the two renames need is tried before the work.
+/// would not be in the new database, and the new one until its name is on disk. What the two
+/// renames need is tried before the work.
 ///
 /// # Errors
 /// As [`crate::salvage::salvage()`], and [`Error::Locked`] also while another process reads it;
@@ -118,16 +120,21 @@ pub(super) fn give_names(
     step: &mut dyn FnMut(RepairStep<'_>) -> Result<()>,
 ) -> Result<Repaired> {
     let directory = &source.dir;
+    // Until the name is on disk. What another opening wrote to it before would be lost with the
+    // name in a power cut, or with the directory when that is not needed.
+    let _lock = lock_alone(vfs, repaired, &FileKind::Lock.name())?;
+    let like = old_file(source);
+    let allow = |path: &Path| like.as_ref().map_or(Ok(()), |like| copy_access(like, path));
     let prepared = give_access(vfs, source, repaired)
         .and_then(|()| step(RepairStep::Whole(repaired, &done)))
-        .and_then(|()| marker::write(vfs, repaired, &done.kept));
+        .and_then(|()| mark(vfs, repaired, &done.kept, &allow));
     if let Err(e) = prepared {
         // What it takes may be much. If the removal fails, its error would hide the reason.
         let _ = discard(vfs, repaired);
         return Err(e);
     }
     let Repaired { mut report, kept } = done;
-    let kept = change_places(vfs, directory, repaired, kept)?;
+    let kept = change_places(vfs, directory, repaired, kept, &allow)?;
     if let Err(e) = settle_name(vfs, directory) {
         // It has taken place all the same.
         report.warnings.push(format!("a power cut may undo the change of the names: {e}"));

@@ -1,13 +1,16 @@
 //! Repairs whose last steps fail, or that are killed in them.
 
+mod openings;
+
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, ErrorKind, Result};
 use tidesdb_files::naming::FileKind;
 use tidesdb_sim::{FaultError, FaultKind, FaultVfs, Op, OpSet};
-use tidesdb_sys::vfs::RealVfs;
+use tidesdb_sys::vfs::{LockMode, RealVfs};
 
 use super::*;
 use crate::salvage::repair::{RepairStep, Repaired, give_names};
@@ -33,7 +36,7 @@ impl Place {
         place
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.parent.path().join(name)
     }
 
@@ -54,7 +57,23 @@ impl Place {
     }
 
     fn is_marked(&self, name: &str) -> bool {
-        self.path(name).join(marker::NAME).exists()
+        self.path(name).join(MARK).exists()
+    }
+
+    /// After a repair that was killed between its two renames.
+    fn killed_between() -> Self {
+        let place = Self::new(false);
+        place.vfs.count_only(OpSet::of(&[Op::Rename]));
+        place.end(Some((2, FaultKind::Forever))).unwrap_err();
+        assert!(!place.path("db").exists() && place.is_marked("db.repaired"));
+        place
+    }
+
+    /// Removes a mark and writes another one.
+    fn mark_as(&self, kept: &str) {
+        let repaired = self.path("db.repaired");
+        unmark(&RealVfs::new(), &repaired).unwrap();
+        mark(&RealVfs::new(), &repaired, &self.path(kept), &|_| Ok(())).unwrap();
     }
 
     /// The end of a repair, of which the call of this number fails.
@@ -83,9 +102,12 @@ impl Place {
         ended
     }
 
-    /// What an opening does first.
+    /// What an opening does first, and when it has locked the database.
     fn opened(&self) -> Option<PathBuf> {
-        finish_on(&RealVfs::new(), &self.path("db")).unwrap()
+        let dir = self.path("db");
+        let finished = finish_on(&RealVfs::new(), &dir).unwrap();
+        killed_repair::forget(&RealVfs::new(), &dir);
+        finished
     }
 
     /// With the database removed by its user, an opening finds nothing to go on with.
@@ -148,8 +170,9 @@ fn a_last_step_of_a_repair_that_fails_leaves_the_old_database_alone_or_the_repai
             let place = Place::new(exchanges);
             let Ok(done) = place.end(Some((call, FaultKind::Once))) else {
                 assert_eq!(place.content("db").as_deref(), Some("old"), "{what}");
-                let names = fs::read_dir(place.parent.path()).unwrap();
-                assert_eq!(names.count(), 1, "{what}: something is left");
+                let names = fs::read_dir(place.parent.path()).unwrap().count();
+                // Another process may have what could not be locked.
+                assert_eq!(names, 1 + usize::from(call == 0), "{what}: something is left");
                 assert!(!place.is_marked("db"), "{what}");
                 refused += 1;
                 continue;
@@ -173,8 +196,7 @@ fn a_last_step_of_a_repair_that_fails_leaves_the_old_database_alone_or_the_repai
 fn a_damaged_database_that_can_get_no_name_is_kept_where_it_is() {
     let place = Place::new(true);
     place.vfs.count_only(OpSet::of(&[Op::Rename]));
-    // The renaming of the damaged one, and the exchange that would take the first one back.
-    let done = place.end(Some((1, FaultKind::Times(2)))).unwrap();
+    let done = place.end(Some((1, FaultKind::Once))).unwrap();
     assert_eq!(done.kept, place.path("db.repaired"));
     assert_eq!(place.content("db.repaired").as_deref(), Some("old"));
     assert_eq!(place.content("db").as_deref(), Some("new"));
@@ -187,13 +209,77 @@ fn a_damaged_database_that_can_get_no_name_is_kept_where_it_is() {
     assert_eq!(place.content("db").as_deref(), Some("new"));
 }
 
+/// A salvage takes hours, in which others may make directories and files.
 #[test]
-fn an_opening_between_the_two_renames_of_a_running_repair_goes_on_and_neither_fails() {
+fn the_damaged_database_gets_another_name_when_its_own_was_taken_meanwhile() {
+    for (exchanges, killed) in [(true, false), (false, false), (false, true)] {
+        let place = Place::new(exchanges);
+        place.put("db.damaged", "of the user");
+        fs::write(place.path("db.damaged-1"), "of the user").unwrap();
+        place.vfs.count_only(OpSet::of(&[Op::Rename]));
+        // The second of the two renames that get done.
+        let ended = place.end(killed.then_some((4, FaultKind::Forever)));
+        if killed {
+            ended.unwrap_err();
+            // The mark names the one that was given.
+            fs::rename(place.path("db.damaged"), place.path("elsewhere")).unwrap();
+            assert_eq!(place.opened(), Some(place.path("db.repaired")));
+            fs::rename(place.path("elsewhere"), place.path("db.damaged")).unwrap();
+        } else {
+            assert_eq!(ended.unwrap().kept, place.path("db.damaged-2"));
+        }
+        assert_eq!(place.content("db.damaged-2").as_deref(), Some("old"));
+        assert_eq!(place.content("db").as_deref(), Some("new"));
+        assert_eq!(place.content("db.damaged").as_deref(), Some("of the user"));
+        assert!(!place.is_marked("db") && !place.path("db.repaired").exists());
+    }
+}
+
+/// What another opening wrote to the new database could be lost with its name in a power cut.
+#[test]
+fn both_databases_are_locked_until_the_names_are_on_disk() {
+    for exchanges in [true, false] {
+        let place = Place::new(exchanges);
+        let dirs = ["db", "db.repaired", "db.damaged"].map(|name| place.path(name));
+        let checks = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let seen = Arc::clone(&checks);
+        place.vfs.before_calls(Some(Arc::new(move |op, path: &Path| {
+            if op == Op::Lock {
+                return;
+            }
+            let there: Vec<_> = dirs.iter().filter(|dir| dir.exists()).collect();
+            assert_eq!(there.len(), 2, "before {op:?} of {path:?}");
+            for dir in there {
+                let lock = RealVfs::new().lock(&dir.join("LOCK"), LockMode::Exclusive);
+                let error = lock.expect_err("it is not locked");
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{op:?}: {error}");
+            }
+            seen.lock().unwrap().push((op, path.to_path_buf()));
+        })));
+        place.end(None).unwrap();
+        place.vfs.before_calls(None);
+        let last = checks.lock().unwrap().pop().unwrap();
+        assert_eq!(last, (Op::Remove, place.path("db").join(MARK)));
+        // And no longer.
+        RealVfs::new().lock(&place.path("db/LOCK"), LockMode::Exclusive).unwrap();
+    }
+    // Where another process has the new one, nothing of it is removed.
+    let place = Place::new(true);
+    let theirs = RealVfs::new().lock(&place.path("db.repaired/LOCK"), LockMode::Exclusive).unwrap();
+    assert_eq!(place.end(None).unwrap_err().kind(), ErrorKind::Locked);
+    drop(theirs);
+    assert_eq!(place.content("db.repaired").as_deref(), Some("new"));
+    assert_eq!(place.content("db").as_deref(), Some("old"));
+}
+
+#[test]
+fn an_opening_between_the_two_renames_of_a_running_repair_finds_it_locked() {
     let place = Place::new(false);
     let (gone, last) = (place.path("db"), place.path("db.repaired"));
     place.vfs.before_calls(Some(Arc::new(move |op, path: &Path| {
         if op == Op::Rename && *path == *last && !gone.exists() {
-            assert_eq!(finish_on(&RealVfs::new(), &gone).unwrap(), Some(last.clone()));
+            let error = finish_on(&RealVfs::new(), &gone).unwrap_err();
+            assert!(matches!(&error, Error::Locked(dir) if *dir == gone), "{error}");
         }
     })));
     let done = place.end(None).unwrap();
@@ -202,17 +288,21 @@ fn an_opening_between_the_two_renames_of_a_running_repair_goes_on_and_neither_fa
     assert_eq!(place.content("db").as_deref(), Some("new"));
     assert!(!place.is_marked("db"));
     // Two openings that find what a killed repair left: the second is too late.
-    let place = Place::new(false);
-    place.vfs.count_only(OpSet::of(&[Op::Rename]));
-    place.end(Some((2, FaultKind::Forever))).unwrap_err();
-    let (first, dir) = (place.path("db"), place.path("db"));
-    place.vfs.before_calls(Some(Arc::new(move |op, _: &Path| {
-        if op == Op::Rename {
-            finish_on(&RealVfs::new(), &first).unwrap().unwrap();
-        }
-    })));
-    assert_eq!(finish_on(place.vfs.as_ref(), &dir).unwrap(), None);
-    assert_eq!(place.content("db").as_deref(), Some("new"));
+    for comes_at in [Op::Lock, Op::Rename] {
+        let place = Place::killed_between();
+        place.vfs.clear_faults();
+        let dir = place.path("db");
+        let first = dir.clone();
+        place.vfs.before_calls(Some(Arc::new(move |op, path: &Path| {
+            if op == comes_at && path.starts_with(first.with_file_name("db.repaired")) {
+                let finished = finish_on(&RealVfs::new(), &first);
+                assert_eq!(finished.is_ok(), comes_at == Op::Lock, "{finished:?}");
+            }
+        })));
+        let finished = finish_on(place.vfs.as_ref(), &dir).unwrap();
+        assert_eq!(finished.is_some(), comes_at == Op::Rename);
+        assert_eq!(place.content("db").as_deref(), Some("new"));
+    }
 }
 
 /// What a user or another repair has put there has no mark, or one that says something else.
@@ -221,16 +311,54 @@ fn directories_beside_a_missing_database_are_left_alone_unless_a_repair_has_mark
     let place = Place::new(true);
     fs::rename(place.path("db"), place.path("db.damaged")).unwrap();
     assert_eq!(place.opened(), None, "there is no mark");
-    marker::write(&RealVfs::new(), &place.path("db.repaired"), &place.path("db.damaged-1"))
-        .unwrap();
+    place.mark_as("db.damaged-1");
     assert_eq!(place.opened(), None, "what it names is not there");
-    marker::remove(&RealVfs::new(), &place.path("db.repaired")).unwrap();
-    let elsewhere = place.path("db.other");
-    fs::create_dir(&elsewhere).unwrap();
-    marker::write(&RealVfs::new(), &place.path("db.repaired"), &elsewhere).unwrap();
+    fs::create_dir(place.path("db.other")).unwrap();
+    place.mark_as("db.other");
     assert_eq!(place.opened(), None, "no repair gives that name");
+    unmark(&RealVfs::new(), &place.path("db.repaired")).unwrap();
+    fs::create_dir(place.path("db.repaired").join(MARK)).unwrap();
+    assert_eq!(place.opened(), None, "it is a directory");
+    fs::remove_dir(place.path("db.repaired").join(MARK)).unwrap();
     assert_eq!(place.content("db.repaired").as_deref(), Some("new"));
     assert!(!place.path("db").exists());
+    place.mark_as("db.damaged");
+    assert_eq!(place.opened(), Some(place.path("db.repaired")));
+}
+
+/// Who repairs, with all rights, is often not who opens the database then.
+#[test]
+fn the_mark_can_be_read_by_who_can_read_the_files() {
+    let place = Place::new(true);
+    let mode_of = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for entry in fs::read_dir(place.path("db")).unwrap() {
+        fs::set_permissions(entry.unwrap().path(), fs::Permissions::from_mode(0o604)).unwrap();
+    }
+    let path = place.path("db.repaired").join(MARK);
+    place.vfs.before_calls(Some(Arc::new(move |op, _: &Path| {
+        // Before the sync, which takes the mode along.
+        if op == Op::SyncDir && path.exists() {
+            assert_eq!(mode_of(&path), 0o604);
+        }
+    })));
+    place.end(None).unwrap();
+    assert!(fs::read_dir(place.path("db")).unwrap().count() > 3);
+    for entry in fs::read_dir(place.path("db")).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode_of(&path), 0o604, "{path:?}");
+    }
+}
+
+#[test]
+fn a_repair_forgets_the_marks_of_earlier_ones_alone() {
+    let place = Place::new(true);
+    place.put("db.repaired-1", "of the user");
+    place.mark_as("db.damaged");
+    fs::write(place.path("db.repaired-1").join(MARK), "mine").unwrap();
+    let dir = place.path("db");
+    let taken = names_beside(&RealVfs::new(), &dir).unwrap();
+    forget_marks(&RealVfs::new(), &taken, &dir).unwrap();
+    assert!(!place.is_marked("db.repaired") && place.is_marked("db.repaired-1"));
 }
 
 /// Syncs come before the names: a power cut behind them finds whole files with their access.
@@ -249,19 +377,24 @@ fn all_files_and_the_mark_are_synced_before_the_names_change() {
     for kind in [FileKind::Table(1), FileKind::Manifest(2), FileKind::EventLog] {
         assert!(synced(&kind.name()), "{kind:?}");
     }
-    assert!(synced(marker::NAME));
+    assert!(synced(MARK));
     let mut before = records.iter().take(exchange);
     assert!(before.any(|record| record.op == Op::SyncDir && record.path.ends_with("db.repaired")));
-    let [.., named, unmarked] = &records[..] else { panic!("{records:?}") };
-    assert_eq!((named.op, &*named.path), (Op::SyncDir, place.parent.path()));
-    assert_eq!((unmarked.op, &*unmarked.path), (Op::Remove, &*place.path("db/REPAIRED")));
+    // The mark goes once, behind the sync of all names.
+    let last = |op: Op| records.iter().rposition(|record| record.op == op).unwrap();
+    let unmarked = records.iter().position(|record| record.op == Op::Remove).unwrap();
+    let named = last(Op::SyncDir);
+    assert_eq!(*records[named].path, *place.parent.path());
+    assert_eq!(*records[unmarked].path, *place.path("db/REPAIRED"));
+    assert!(last(Op::Rename) < named && named < unmarked, "{records:?}");
     // Where a killed repair is ended, too.
-    let place = Place::new(false);
-    place.vfs.count_only(OpSet::of(&[Op::Rename]));
-    place.end(Some((2, FaultKind::Forever))).unwrap_err();
+    let place = Place::killed_between();
+    place.vfs.clear_faults();
     place.vfs.count_only(OpSet::CHANGES);
     place.vfs.record(true);
     finish_on(place.vfs.as_ref(), &place.path("db")).unwrap().unwrap();
-    let ops: Vec<Op> = place.vfs.records().iter().map(|record| record.op).collect();
+    let records = place.vfs.records();
+    let ops: Vec<Op> =
+        records.iter().map(|record| record.op).filter(|op| *op != Op::Lock).collect();
     assert_eq!(ops, [Op::Rename, Op::SyncDir, Op::Remove]);
 }
