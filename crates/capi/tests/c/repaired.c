@@ -145,6 +145,15 @@ static void overwrite(const char *file, long at)
     CHECK(fclose(out) == 0);
 }
 
+static void write_file(const char *name, const char *text)
+{
+    char file[4096];
+    FILE *out;
+    snprintf(file, sizeof file, "%s/%s", path, name);
+    out = fopen(file, "w");
+    CHECK(out != NULL && fputs(text, out) >= 0 && fclose(out) == 0);
+}
+
 /* Which of several is still needed depends on when the last process removed what was not. */
 static void overwrite_each(const char *text)
 {
@@ -480,6 +489,8 @@ static void killed_at_the_end(const char *directory)
     die_at(BEFORE);
     CHECK(sum_of(path) == sum && is_there(beside(".repaired")));
     CHECK(rename(path, beside(".damaged")) == 0);
+    /* A script that starts the program makes the directory. */
+    CHECK(mkdir(path, 0755) == 0);
     check_whole();
     CHECK(!is_there(beside(".repaired")) && is_logged("[ERROR]", "was killed before that"));
     CHECK(is_logged("[ERROR]", "is being repaired") && is_logged("[ERROR]", "is kept at"));
@@ -626,6 +637,23 @@ static void nothing_to_save(const char *directory)
     sum = sum_of(path);
     CHECK_CODE(open_code(&db), TDB_ERR_CORRUPTION);
     CHECK(db == NULL && sum_of(path) == sum && !is_there(beside(".damaged")));
+
+    /* Another program's files, one of which has the name of a repair's mark. */
+    snprintf(path, sizeof path, "%s/other", directory);
+    CHECK(mkdir(path, 0755) == 0);
+    write_file("REPAIRED", "other.damaged");
+    write_file("other", "mine");
+    sum = sum_of(path);
+    CHECK_CODE(open_code(&db), TDB_ERR_CORRUPTION);
+    CHECK(db == NULL && sum_of(path) == sum && is_there(beside("/REPAIRED")));
+
+    /* The same name in a database. */
+    snprintf(path, sizeof path, "%s/marked", directory);
+    CHECK(open_and_close() == 0);
+    write_file("REPAIRED", "mine");
+    CHECK(open_and_close() == 0 && is_there(beside("/REPAIRED")));
+    write_file("REPAIRED", "marked.damaged-2");
+    CHECK(open_and_close() == 0 && !is_there(beside("/REPAIRED")));
 }
 
 int main(int count, char **arguments)
