@@ -155,7 +155,7 @@ static void write_file(const char *name, const char *text)
 }
 
 /* Which of several is still needed depends on when the last process removed what was not. */
-static void overwrite_each(const char *text)
+static void overwrite_each(const char *text, long at)
 {
     DIR *dir = opendir(path);
     struct dirent *entry;
@@ -166,7 +166,7 @@ static void overwrite_each(const char *text)
         char name[4096];
         if (strstr(entry->d_name, text) == NULL) continue;
         snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-        overwrite(name, 0);
+        overwrite(name, at);
         found++;
     }
     closedir(dir);
@@ -259,8 +259,9 @@ static int keys_in(tidesdb_t *db, const char *name)
     return there;
 }
 
-/* Whether the process that made a database died, and another one closed it or none did. */
-enum closed { KILLED, CLOSED, CLOSED_AT_ONCE };
+/* Whether the process that made a database died, perhaps with its log on disk, and another one
+   closed it or none did. */
+enum closed { KILLED, SYNCED, CLOSED, CLOSED_AT_ONCE };
 
 /* Two families, half of whose keys are in tables and the rest in the log of a process that died. */
 static void make(const char *directory, const char *name, enum closed closed)
@@ -291,6 +292,7 @@ static void make(const char *directory, const char *name, enum closed closed)
             CHECK_OK(tidesdb_txn_commit(txn));
             tidesdb_txn_free(txn);
         }
+        if (closed == SYNCED) CHECK_OK(tidesdb_sync_wal(tidesdb_get_column_family(db, "one")));
         if (closed == CLOSED_AT_ONCE) _exit(tidesdb_close(db) != TDB_SUCCESS);
         kill(getpid(), SIGKILL);
     }
@@ -520,10 +522,11 @@ static void not_repaired(const char *directory)
     char file[2200];
     FILE *out;
     uint64_t sum;
-    make(directory, "torn", KILLED);
+    make(directory, "torn", SYNCED);
     out = fopen(largest("MANIFEST-"), "a");
     CHECK(out != NULL && fputs("torn", out) >= 0 && fclose(out) == 0);
-    overwrite_each("wal-");
+    /* Behind the marks that say what was on disk: what they don't know of may end anywhere. */
+    overwrite_each("wal-", 128);
     sum = sum_of(path);
     CHECK_CODE(open_code(&db), TDB_ERR_CORRUPTION);
     CHECK(sum_of(path) == sum && !is_there(beside(".damaged")));
