@@ -111,8 +111,8 @@ pub trait Vfs: Send + Sync + Debug {
     /// Both paths mean what they mean to the process, whatever directory is held.
     ///
     /// # Errors
-    /// `NotFound` when one of them does not exist; `Unsupported`, and others of the kernel's errors,
-    /// where names can't be exchanged.
+    /// `NotFound` when one of them does not exist; `Unsupported`, and others of the kernel's
+    /// errors, where names can't be exchanged.
     fn exchange(&self, _one: &Path, _other: &Path) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
