@@ -25,8 +25,6 @@ pub fn finish_interrupted(directory: &Path, log: &EngineLog) -> Outcome {
             let text = format_args!("{from} is {to} now: a repair of it was killed before that");
             log.write(Level::Error, text);
         }
-        // The name is none under which a directory can be made: that is told of then.
-        Err(error @ Error::InvalidArgument(_)) => log.write(Level::Debug, format_args!("{error}")),
         Err(error) => return Err(error.into()),
     }
     Ok(())

@@ -16,7 +16,7 @@ mod wrapped;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use self::wrapped::{FaultFile, FaultSegment};
@@ -86,6 +86,7 @@ struct Plan {
     longest_write: Option<usize>,
     records: Option<Vec<CallRecord>>,
     damaged_name: Option<String>,
+    refuses_exchanges: bool,
 }
 
 impl Plan {
@@ -102,6 +103,7 @@ impl Plan {
             longest_write: None,
             records: None,
             damaged_name: None,
+            refuses_exchanges: false,
         }
     }
 
@@ -227,6 +229,12 @@ impl FaultVfs {
         lock(&self.shared.plan).damaged_name = Some(name.to_owned());
     }
 
+    /// Has names exchanged no more, as on a file system that can't do that. The calls count all the
+    /// same, as renames.
+    pub fn refuse_exchanges(&self) {
+        lock(&self.shared.plan).refuses_exchanges = true;
+    }
+
     fn is_damaged(&self, path: &Path) -> bool {
         let plan = lock(&self.shared.plan);
         plan.damaged_name.as_ref().is_some_and(|name| path.file_name() == Some(name.as_ref()))
@@ -309,9 +317,21 @@ impl Vfs for FaultVfs {
         self.inner.rename(from, to)
     }
 
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        self.admit(Op::Rename, one)?;
+        if lock(&self.shared.plan).refuses_exchanges {
+            return Err(FaultError::Raw(libc::EINVAL).to_error());
+        }
+        self.inner.exchange(one, other)
+    }
+
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.admit(Op::Link, to)?;
         self.inner.link(from, to)
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.canonical(path)
     }
 
     fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool> {

@@ -238,7 +238,8 @@ typedef struct tidesdb_config_t
 {
     char *db_path;                      /* directory; copied by tidesdb_open */
     int num_flush_threads;              /* 0 or less: the processors, at most 4 */
-    int num_compaction_threads;         /* 0 or less: 2 */
+    int num_compaction_threads;         /* 0 or less: 2; as many again idle until a family's
+                                           runs slow writers */
     tidesdb_log_level_t log_level;      /* default TDB_LOG_INFO */
     size_t block_cache_size;            /* bytes, default 64 MiB; 0: no cache */
     size_t max_open_sstables;           /* default 256; 0: no bound */

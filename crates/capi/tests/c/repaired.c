@@ -55,6 +55,29 @@ long syscall(long number, ...)
     return result;
 }
 
+/* Another process opens the database, which repairs it. */
+static volatile int other_comes_first;
+static int open_and_close(void);
+
+/* The library calls this one before it begins a repair, when it has seen the damage. */
+char *getcwd(char *into, size_t size)
+{
+    static char *(*theirs)(char *, size_t);
+    if (other_comes_first)
+    {
+        int status;
+        pid_t child;
+        other_comes_first = 0;
+        child = fork();
+        CHECK(child >= 0);
+        if (child == 0) _exit(open_and_close());
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    if (theirs == NULL) *(void **)&theirs = dlsym(RTLD_NEXT, "getcwd");
+    CHECK(theirs != NULL);
+    return theirs(into, size);
+}
+
 /* What happens at a read while a repair is under way. */
 enum at_read { NOTHING, DIE, WAIT };
 static volatile enum at_read at_read;
@@ -83,6 +106,12 @@ static int open_code(tidesdb_t **db)
     config.log_level = TDB_LOG_WARN;
     config.log_to_file = 1;
     return tidesdb_open(&config, db);
+}
+
+static int open_and_close(void)
+{
+    tidesdb_t *db = NULL;
+    return open_code(&db) != TDB_SUCCESS || tidesdb_close(db) != TDB_SUCCESS;
 }
 
 /* The largest file of the database whose name has this in it. */
@@ -114,6 +143,34 @@ static void overwrite(const char *file, long at)
     CHECK(out != NULL && fseek(out, at, SEEK_SET) == 0);
     for (n = 0; n < 200; n++) CHECK(fputs("garbage ", out) >= 0);
     CHECK(fclose(out) == 0);
+}
+
+static void write_file(const char *name, const char *text)
+{
+    char file[4096];
+    FILE *out;
+    snprintf(file, sizeof file, "%s/%s", path, name);
+    out = fopen(file, "w");
+    CHECK(out != NULL && fputs(text, out) >= 0 && fclose(out) == 0);
+}
+
+/* Which of several is still needed depends on when the last process removed what was not. */
+static void overwrite_each(const char *text, long at)
+{
+    DIR *dir = opendir(path);
+    struct dirent *entry;
+    int found = 0;
+    CHECK(dir != NULL);
+    while ((entry = readdir(dir)) != NULL)
+    {
+        char name[4096];
+        if (strstr(entry->d_name, text) == NULL) continue;
+        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+        overwrite(name, at);
+        found++;
+    }
+    closedir(dir);
+    CHECK(found > 0);
 }
 
 /* A number for all names and contents of the database's files but those that openings write. */
@@ -202,8 +259,9 @@ static int keys_in(tidesdb_t *db, const char *name)
     return there;
 }
 
-/* Whether the process that made a database died, and another one closed it or none did. */
-enum closed { KILLED, CLOSED, CLOSED_AT_ONCE };
+/* Whether the process that made a database died, perhaps with its log on disk, and another one
+   closed it or none did. */
+enum closed { KILLED, SYNCED, CLOSED, CLOSED_AT_ONCE };
 
 /* Two families, half of whose keys are in tables and the rest in the log of a process that died. */
 static void make(const char *directory, const char *name, enum closed closed)
@@ -234,6 +292,7 @@ static void make(const char *directory, const char *name, enum closed closed)
             CHECK_OK(tidesdb_txn_commit(txn));
             tidesdb_txn_free(txn);
         }
+        if (closed == SYNCED) CHECK_OK(tidesdb_sync_wal(tidesdb_get_column_family(db, "one")));
         if (closed == CLOSED_AT_ONCE) _exit(tidesdb_close(db) != TDB_SUCCESS);
         kill(getpid(), SIGKILL);
     }
@@ -432,6 +491,8 @@ static void killed_at_the_end(const char *directory)
     die_at(BEFORE);
     CHECK(sum_of(path) == sum && is_there(beside(".repaired")));
     CHECK(rename(path, beside(".damaged")) == 0);
+    /* A script that starts the program makes the directory. */
+    CHECK(mkdir(path, 0755) == 0);
     check_whole();
     CHECK(!is_there(beside(".repaired")) && is_logged("[ERROR]", "was killed before that"));
     CHECK(is_logged("[ERROR]", "is being repaired") && is_logged("[ERROR]", "is kept at"));
@@ -461,10 +522,11 @@ static void not_repaired(const char *directory)
     char file[2200];
     FILE *out;
     uint64_t sum;
-    make(directory, "torn", KILLED);
+    make(directory, "torn", SYNCED);
     out = fopen(largest("MANIFEST-"), "a");
     CHECK(out != NULL && fputs("torn", out) >= 0 && fclose(out) == 0);
-    overwrite(largest("wal-"), 0);
+    /* Behind the marks that say what was on disk: what they don't know of may end anywhere. */
+    overwrite_each("wal-", 128);
     sum = sum_of(path);
     CHECK_CODE(open_code(&db), TDB_ERR_CORRUPTION);
     CHECK(sum_of(path) == sum && !is_there(beside(".damaged")));
@@ -505,12 +567,62 @@ static void beside_another(const char *directory)
     CHECK_CODE(open_code(&db), TDB_ERR_LOCKED);
     child = fork();
     CHECK(child >= 0);
-    if (child == 0) _exit(open_code(&db) != TDB_ERR_LOCKED);
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    if (child == 0)
+    {
+        CHECK_CODE(open_code(&db), TDB_ERR_LOCKED);
+        /* An exit would have valgrind look for what the thread that is not here holds. */
+        kill(getpid(), SIGKILL);
+    }
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+    CHECK(WTERMSIG(status) == SIGKILL);
     held = 2;
     CHECK(pthread_join(first, NULL) == 0 && code == TDB_SUCCESS);
     check_whole();
     CHECK(!is_there(beside(".damaged-1")));
+}
+
+/* A repair that was about to begin when another one had ended repairs nothing again. */
+static void behind_another(const char *directory)
+{
+    tidesdb_t *db = NULL;
+    const uint64_t sum = make_and_destroy(directory, "behind another", KILLED);
+    other_comes_first = 1;
+    CHECK_CODE(open_code(&db), TDB_ERR_LOCKED);
+    CHECK(db == NULL && !other_comes_first);
+    check_whole();
+    CHECK(sum_of(beside(".damaged")) == sum && !is_there(beside(".damaged-1")));
+}
+
+/* Only the owner of the files looked into the old ones: that holds for the new ones, and for what
+   the log says of them. */
+static void modes_are_kept(const char *directory)
+{
+    /* Not the manifest: the opening that follows writes another one. */
+    const char *names[] = {".vlog", ".klog", "LOG"};
+    struct stat status;
+    tidesdb_t *db = NULL;
+    int n;
+    make_and_destroy(directory, "modes", KILLED);
+    CHECK(chmod(path, 0700) == 0);
+    {
+        DIR *dir = opendir(path);
+        struct dirent *entry;
+        CHECK(dir != NULL);
+        while ((entry = readdir(dir)) != NULL)
+        {
+            char name[4096];
+            if (entry->d_name[0] == '.') continue;
+            snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
+            CHECK(chmod(name, 0600) == 0);
+        }
+        closedir(dir);
+    }
+    CHECK_OK(open_code(&db));
+    CHECK(stat(path, &status) == 0 && (status.st_mode & 0777) == 0700);
+    for (n = 0; n < 3; n++)
+        CHECK(stat(largest(names[n]), &status) == 0 && (status.st_mode & 0777) == 0600);
+    CHECK_OK(tidesdb_close(db));
+    check_whole();
 }
 
 /* What may be another's, or has nothing to be saved, is left alone. */
@@ -528,6 +640,23 @@ static void nothing_to_save(const char *directory)
     sum = sum_of(path);
     CHECK_CODE(open_code(&db), TDB_ERR_CORRUPTION);
     CHECK(db == NULL && sum_of(path) == sum && !is_there(beside(".damaged")));
+
+    /* Another program's files, one of which has the name of a repair's mark. */
+    snprintf(path, sizeof path, "%s/other", directory);
+    CHECK(mkdir(path, 0755) == 0);
+    write_file("REPAIRED", "other.damaged");
+    write_file("other", "mine");
+    sum = sum_of(path);
+    CHECK_CODE(open_code(&db), TDB_ERR_CORRUPTION);
+    CHECK(db == NULL && sum_of(path) == sum && is_there(beside("/REPAIRED")));
+
+    /* The same name in a database. */
+    snprintf(path, sizeof path, "%s/marked", directory);
+    CHECK(open_and_close() == 0);
+    write_file("REPAIRED", "mine");
+    CHECK(open_and_close() == 0 && is_there(beside("/REPAIRED")));
+    write_file("REPAIRED", "marked.damaged-2");
+    CHECK(open_and_close() == 0 && !is_there(beside("/REPAIRED")));
 }
 
 int main(int count, char **arguments)
@@ -540,6 +669,8 @@ int main(int count, char **arguments)
     killed_at_the_end(arguments[1]);
     not_repaired(arguments[1]);
     beside_another(arguments[1]);
+    behind_another(arguments[1]);
+    modes_are_kept(arguments[1]);
     nothing_to_save(arguments[1]);
     puts("all checks hold");
     return 0;

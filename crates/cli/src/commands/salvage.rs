@@ -74,6 +74,9 @@ pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
 /// # Errors
 /// As [`salvage`].
 pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
+    if let Some(from) = salvage::finish_repair(&args.database.db)? {
+        return print_finished(&from, &args.database.db, args.json);
+    }
     database::must_exist(&args.database.db)?;
     // By its own path, which is another's once the new one has its name.
     let db = &std::fs::canonicalize(&args.database.db).unwrap_or_else(|_| args.database.db.clone());
@@ -85,6 +88,15 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
         note(format_args!("this shell is in the old directory: `cd {to}` goes to the new one"));
     }
     done
+}
+
+/// Says that all that was left of a repair was the name.
+fn print_finished(from: &Path, db: &Path, json: bool) -> Result<()> {
+    let (from, db) = (from.display().to_string(), db.display().to_string());
+    if json {
+        return pretty(&json!({ "repaired": db, "from": from })).and_then(print);
+    }
+    print(format!("{from} is {db} now: a repair of it was killed before that\n"))
 }
 
 /// Copies a backup to a new place and reads the copy back.

@@ -304,6 +304,27 @@ fn one_fault_is_one_problem() {
     assert!(run.text().contains("MANIFEST-"), "{}", run.text());
 }
 
+/// Nothing has the name of the database, or a program that starts it has made a directory there.
+#[test]
+fn a_repair_ends_one_that_was_killed_before_the_name_was_given() {
+    let place = Place::new();
+    with_a_table(&place);
+    for (made, arguments) in [(false, &[][..]), (true, &["--json"][..])] {
+        std::fs::rename(place.path("db"), place.path("db.repaired")).unwrap();
+        std::fs::write(place.path("db.repaired/REPAIRED"), "db.damaged").unwrap();
+        if made {
+            std::fs::create_dir(place.path("db")).unwrap();
+        } else {
+            std::fs::create_dir(place.path("db.damaged")).unwrap();
+        }
+        place.run("put", &["key", "value"]).fails(1, &["db.repaired", "tidesdb repair --db"]);
+        let run = place.run("repair", arguments).ok();
+        assert!(run.text().contains("db.repaired"), "{}", run.text());
+        assert_eq!(place.run("count", &[]).ok().text(), "2001\n");
+        assert!(!place.path("db/REPAIRED").exists());
+    }
+}
+
 #[test]
 fn what_a_repair_leaves_is_named_by_its_own_path() {
     let place = Place::new();

@@ -22,7 +22,7 @@ mod real;
 
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use medium::means_damage;
@@ -107,12 +107,30 @@ pub trait Vfs: Send + Sync + Debug {
     /// `NotFound` when `from` does not exist, or the kernel's error.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
+    /// Has two directories change places in one step: at no moment is there nothing at either name.
+    /// Both paths mean what they mean to the process, whatever directory is held.
+    ///
+    /// # Errors
+    /// `NotFound` when one of them does not exist; `Unsupported`, and others of the kernel's
+    /// errors, where names can't be exchanged.
+    fn exchange(&self, _one: &Path, _other: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Gives the file `from` the name `to` besides, in another directory of the same file system.
     ///
     /// # Errors
     /// `AlreadyExists` when the name is taken, `NotFound`, or the kernel's error where files can't
     /// have several names.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// The path of what `path` means now, without links. The default has none.
+    ///
+    /// # Errors
+    /// `NotFound` when nothing is there, or the kernel's error.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_path_buf())
+    }
 
     /// Whether both paths mean the same directory.
     ///

@@ -7,7 +7,7 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{DirEntry, File, LockGuard, LockMode, LogSegment, OpenMode, SegmentMode, Vfs};
@@ -47,6 +47,10 @@ impl Vfs for ReadOnlyVfs {
 
     fn link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
         refused()
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.0.canonical(path)
     }
 
     fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool> {

@@ -53,27 +53,12 @@ impl RealVfs {
         Self { map_log: false, held: None }
     }
 
-    /// The path of what `path` means now, from the root on and without links.
+    /// What the link at `path` says, whether anything is there or not.
     ///
     /// # Errors
-    /// `NotFound` when nothing is there, or the kernel's error.
-    pub fn canonical(path: &Path) -> io::Result<PathBuf> {
-        fs::canonicalize(path)
-    }
-
-    /// Whether `path` itself is a link, whatever it leads to.
-    #[must_use]
-    pub fn is_link(path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
-    }
-
-    /// Has two directories change places in one step: at no moment is there nothing at either name.
-    ///
-    /// # Errors
-    /// `NotFound` when one of them does not exist; the kernel's error, of which there are several
-    /// for a file system that can't do that.
-    pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
-        os_calls::exchange(one, other)
+    /// `InvalidInput` when it is no link, or the kernel's error.
+    pub fn link_target(path: &Path) -> io::Result<PathBuf> {
+        fs::read_link(path)
     }
 
     fn place(&self, path: &Path) -> Place {
@@ -114,8 +99,16 @@ impl Vfs for RealVfs {
         self.place(from).rename_to(&self.place(to))
     }
 
+    fn exchange(&self, one: &Path, other: &Path) -> io::Result<()> {
+        os_calls::exchange(one, other)
+    }
+
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.place(from).link_to(&self.place(to))
+    }
+
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        fs::canonicalize(path)
     }
 
     fn is_same_dir(&self, one: &Path, other: &Path) -> io::Result<bool> {

@@ -79,10 +79,11 @@ impl Db {
     ///
     /// # Errors
     /// `Invalid` for wrong options, `NotFound` when there is no database (or the directory holds
-    /// something else), `Locked` when another process or handle has it open to write, or for
-    /// reading when this one would write; `Corrupt` when what was promised to be on disk is
-    /// damaged, `Io`. Nothing on disk has changed then, but that part of a log larger than memory
-    /// may have been written to tables.
+    /// something else, or a repair of it was killed: see [`crate::salvage::finish_repair`]),
+    /// `Locked` when another process or handle has it open to write, or for reading when this one
+    /// would write; `Corrupt` when what was promised to be on disk is damaged, `Io`. Nothing on
+    /// disk has changed then, but that part of a log larger than memory may have been written to
+    /// tables.
     pub fn open(path: impl AsRef<Path>, options: DbOptions) -> Result<Self> {
         let components = Components::for_options(&options)?;
         Self::open_with(path, options, components)

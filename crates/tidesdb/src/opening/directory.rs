@@ -10,6 +10,7 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{LockGuard, ReadOnlyVfs, Vfs};
 
 use super::inventory::{Inventory, take_inventory};
+use super::killed_repair::{self, parent_of};
 use crate::version::{DirectoryLock, remove_interrupted_creation};
 
 /// A directory that belongs to the database being opened.
@@ -43,6 +44,9 @@ pub(super) fn take(vfs: &Arc<dyn Vfs>, path: &Path, options: &DbOptions) -> Resu
             if found.is_none() {
                 sync_parent(vfs.as_ref(), path)?;
                 remove_interrupted_creation(vfs.as_ref(), path)?;
+            }
+            if !options.read_only && found.as_ref().is_some_and(|found| found.may_be_repaired) {
+                killed_repair::forget(vfs.as_ref(), path);
             }
             Ok(OwnedDirectory { vfs, lock, found })
         }
@@ -99,6 +103,9 @@ fn make_directory(vfs: &dyn Vfs, path: &Path, creates: bool) -> Result<Made> {
             if empty && !creates {
                 return Err(no_database(path));
             }
+            if empty {
+                killed_repair::refuse(vfs, path)?;
+            }
             let locked_before = entries.iter().any(|entry| entry.name == FileKind::Lock.name());
             Ok(Made { directory: false, lock: !locked_before })
         }
@@ -106,6 +113,8 @@ fn make_directory(vfs: &dyn Vfs, path: &Path, creates: bool) -> Result<Made> {
             if !creates {
                 return Err(no_database(path));
             }
+            // Between two renames of a repair nothing is there, either.
+            killed_repair::refuse(vfs, path)?;
             vfs.create_dir(path).map_err(|e| Error::io("create directory", path, e))?;
             Ok(Made { directory: true, lock: true })
         }
@@ -120,9 +129,10 @@ fn make_directory(vfs: &dyn Vfs, path: &Path, creates: bool) -> Result<Made> {
 /// Makes the name of a new database's directory durable, whichever opening made it: an earlier open
 /// may have made it and failed before this.
 pub(crate) fn sync_parent(vfs: &dyn Vfs, path: &Path) -> Result<()> {
-    let Some(parent) = path.parent() else { return Ok(()) };
-    // The parent of a path of one name is where the process is.
-    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    if path.parent().is_none() {
+        return Ok(());
+    }
+    let parent = parent_of(path);
     match vfs.sync_dir(parent) {
         // Who may not look into the parent can't have made the directory.
         Err(e) if e.kind() == io::ErrorKind::PermissionDenied => Ok(()),

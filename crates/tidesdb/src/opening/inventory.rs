@@ -12,6 +12,7 @@ use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{DirEntry, OpenMode, Vfs};
 
 use super::foreign;
+use super::killed_repair::MARK;
 use crate::version::{NO_LOG, Orphans, PersistedState, TornManifest, has_orphans};
 use crate::wal::Retained;
 
@@ -31,6 +32,8 @@ pub(crate) struct Inventory {
     pub is_marked: bool,
     /// The switch to another manifest was interrupted.
     pub has_temporary: bool,
+    /// There is a file with the name of a repair's mark.
+    pub may_be_repaired: bool,
 }
 
 impl Inventory {
@@ -108,7 +111,16 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
     let manifest = ManifestWriter::resume(file, path, number, end);
     let is_marked =
         files.contains_key(&FileKind::Closed) && closed::is_marked(vfs.as_ref(), dir, &manifest);
-    Ok(Some(Inventory { state, manifest, torn, guessed_log_base, files, is_marked, has_temporary }))
+    Ok(Some(Inventory {
+        state,
+        manifest,
+        torn,
+        guessed_log_base,
+        files,
+        is_marked,
+        has_temporary,
+        may_be_repaired: others.iter().any(|entry| entry.name == MARK),
+    }))
 }
 
 /// What file numbers must be.

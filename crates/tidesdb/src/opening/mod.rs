@@ -3,6 +3,7 @@
 //! | step | files |
 //! |---|---|
 //! | make the directory this opening's, look what is there | `directory`, `inventory`, `foreign` |
+//! | begin none where a repair was killed | `killed_repair` |
 //! | build the families that the manifest names | `known_families` |
 //! | replay the log into them | `replay`, `piece`, `load`, `notes`, `family_load`, `workers` |
 //! | decide whether the log may end there | `replayed`, `log_end` |
@@ -21,6 +22,7 @@ mod durable;
 mod family_load;
 mod foreign;
 mod inventory;
+pub(crate) mod killed_repair;
 mod known_families;
 mod load;
 mod log_end;

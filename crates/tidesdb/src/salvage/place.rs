@@ -10,7 +10,6 @@
 //! Only a directory with that file is ever cleared: any other of that name is the user's. The
 //! marker lies outside of the copy, so that the rename which ends the work is all that ends it.
 
-use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +17,8 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming;
 use tidesdb_sys::vfs::{DirEntry, LockGuard, LockMode, RealVfs, Vfs};
+
+use crate::opening::killed_repair::{parent_of, sibling};
 
 /// The file that makes a directory a workshop, and the lock of who works there.
 const MARKER: &str = "UNFINISHED";
@@ -43,21 +44,6 @@ pub(crate) fn working_for(path: &Path) -> [PathBuf; 2] {
     [workshop, copy]
 }
 
-/// `path` with something behind its last name.
-pub(crate) fn sibling(path: &Path, suffix: &str) -> PathBuf {
-    let mut name: OsString = path.file_name().unwrap_or_default().to_owned();
-    name.push(suffix);
-    path.with_file_name(name)
-}
-
-/// The directory in which `path` lies.
-pub(crate) fn parent_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
-}
-
 /// The same place, of an existing directory by the name that it has itself and not by that of a
 /// link.
 ///
@@ -65,10 +51,10 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
 /// [`Error::InvalidArgument`] when nothing is there and the path has no last name, or is a link;
 /// [`Error::Io`].
 pub(crate) fn resolved(path: &Path) -> Result<PathBuf> {
-    match RealVfs::canonical(path) {
+    match RealVfs::new().canonical(path) {
         Ok(whole) => Ok(whole),
         // Nothing can get its name.
-        Err(e) if e.kind() == io::ErrorKind::NotFound && RealVfs::is_link(path) => {
+        Err(e) if e.kind() == io::ErrorKind::NotFound && RealVfs::link_target(path).is_ok() => {
             let text = format!("{} is a link that leads to nothing", path.display());
             Err(Error::InvalidArgument(text))
         }
@@ -207,7 +193,7 @@ fn check_is_workshop(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     Err(Error::NotEmpty(dir.to_path_buf()))
 }
 
-fn lock_alone(vfs: &dyn Vfs, dir: &Path, name: &str) -> Result<Box<dyn LockGuard>> {
+pub(super) fn lock_alone(vfs: &dyn Vfs, dir: &Path, name: &str) -> Result<Box<dyn LockGuard>> {
     vfs.lock(&dir.join(name), LockMode::Exclusive).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => Error::Locked(dir.to_path_buf()),
         _ => Error::io("lock", dir, e),
@@ -241,7 +227,7 @@ pub(crate) fn check_can_be_renamed(vfs: &dyn Vfs, dir: &Path, occupied: &Path) -
     }
 }
 
-fn is_in_the_way(error: &io::Error) -> bool {
+pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists)
 }
 

@@ -11,8 +11,8 @@ use tidesdb_sys::vfs::{
     File, LockGuard, LockMode, ReadOnlyFile, ReadOnlyVfs, RealVfs, Vfs, means_damage,
 };
 
+use crate::opening::killed_repair::MARK;
 use crate::salvage::lenient::LenientFile;
-use crate::salvage::marker;
 use crate::salvage::open_files::{OpenFiles, PooledFile};
 use crate::salvage::place::{resolved, working_for};
 
@@ -199,7 +199,7 @@ impl Source {
 
 /// What a crash of the engine leaves in a directory for a while.
 fn is_of_engine(name: &str) -> bool {
-    name == CURRENT_TEMPORARY || name == marker::NAME
+    name == CURRENT_TEMPORARY || name == MARK
 }
 
 /// Whether a lock can't be had because there is none, or because who may read may not lock.
