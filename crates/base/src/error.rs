@@ -26,8 +26,8 @@ pub enum ErrorKind {
     /// Another process or another handle has the directory open. One database may write in it, or
     /// any number may read it.
     Locked,
-    /// The disk is full, or the machine has no memory for a memtable; the call had no effect and
-    /// succeeds once there is space.
+    /// The disk is full, or the system gave no memory for a memtable, a value, a record or a batch
+    /// ([`Error::OutOfMemory`]). The call had no effect and succeeds once there is space or memory.
     Full,
     /// The operating system refused a file operation.
     Io,
@@ -41,7 +41,8 @@ pub enum ErrorKind {
     /// A background job panicked. Writes are refused until the database is opened again; reads
     /// still work. Please report it.
     Broken,
-    /// The database or the column family is closed or dropped.
+    /// The database is closed, the column family was dropped, or compactions were stopped
+    /// ([`Error::Cancelled`]).
     Closed,
     /// The handle is of the process that this one was forked from, and does nothing here.
     Forked,

@@ -12,7 +12,7 @@ use crate::family::FamilyState;
 /// Whether the database still serves.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// The process that opened the database; in its forked children every call is refused.
+    /// The process that opened the database. In a forked child of it every call is refused.
     home: ProcessMark,
     closed: AtomicBool,
     failed: AtomicBool,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `families` | column families: creating, finding, renaming, dropping |
 //! | `copies` | checkpoints and backups |
-//! | `upkeep` | what users have done to the files, and when |
+//! | `upkeep` | flush, compact, pause, verify |
 //! | `figures` | statistics |
 
 mod copies;

@@ -44,7 +44,7 @@ use crate::wal::{LogConfig, Wal};
 /// Block size that the cache's slots are laid out for.
 const USUAL_BLOCK_BYTES: usize = 4096;
 
-/// Opens a database, which `shut_down` closes one day.
+/// Opens a database. `shut_down` is called when its last handle is dropped.
 ///
 /// # Errors
 /// See [`crate::Db::open`].
@@ -327,7 +327,8 @@ fn targets(
     }
 }
 
-/// Bytes that memtables may have while the log is replayed. Who only reads can't write them out.
+/// Bytes that memtables may have while the log is replayed. A database that is opened for reading
+/// can't write them to tables.
 fn most_replayed_bytes(options: &DbOptions) -> u64 {
     let budget = memory_budget(options, options.max_memory_usage);
     if options.read_only { u64::MAX } else { budget / unreplayed_log::SHARE_OF_BUDGET }

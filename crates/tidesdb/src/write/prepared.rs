@@ -1,4 +1,4 @@
-//! A batch on its way through the steps of a put, from its admission to its publication.
+//! A batch that is admitted and encoded, and the steps of a put that follow.
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::record::record_bytes;

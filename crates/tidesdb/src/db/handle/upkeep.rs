@@ -1,4 +1,4 @@
-//! What users have done to the files of a database, and when.
+//! Flushing, compacting, pausing and verifying, as users ask for it.
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::RuntimeOptions;
