@@ -210,14 +210,14 @@ impl Core {
         }
     }
 
-    /// Waits until no job is queued or runs. No compaction begins by itself from now on: the end of
+    /// Waits until no job is queued or runs. From now on no compaction begins by itself: the end of
     /// one would queue the next, as long as there is a backlog. Failures of jobs are left to the
     /// callers that ask for them.
     ///
     /// # Errors
     /// [`Error::Stalled`] when the work gets nowhere, [`Error::Closed`], and why writes are
     /// refused.
-    pub(crate) fn wait_for_running(&self) -> Result<()> {
+    pub(crate) fn finish_compactions(&self) -> Result<()> {
         // As in `wait_idle`.
         self.health.check_at_home()?;
         self.work.control.end_compactions();

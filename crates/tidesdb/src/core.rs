@@ -60,12 +60,12 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::FamilyDropped`], [`Error::Broken`],
-    /// [`Error::OpenedReadOnly`]; [`Error::InvalidArgument`] for a family of another database.
+    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] for a family of another database.
     #[inline]
     pub(crate) fn check_writable(&self, family: &FamilyState) -> Result<()> {
         self.health.check_readable(family)?;
         if self.env.options.read_only {
-            return Err(Error::OpenedReadOnly);
+            return Err(Error::ReadOnly);
         }
         self.health.check()?;
         if self.env.identity != family.database {
@@ -77,11 +77,11 @@ impl Core {
     /// Whether files of the directory may be changed at all.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::OpenedReadOnly`], [`Error::Broken`].
+    /// [`Error::Closed`], [`Error::ReadOnly`], [`Error::Broken`].
     pub(crate) fn check_changeable(&self) -> Result<()> {
         self.health.check_open()?;
         if self.env.options.read_only {
-            return Err(Error::OpenedReadOnly);
+            return Err(Error::ReadOnly);
         }
         self.health.check()
     }

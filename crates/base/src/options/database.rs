@@ -53,6 +53,7 @@ pub struct DbOptions {
     /// Log kept for families that are rarely written, in bytes; beyond it the family with the
     /// oldest unflushed data is flushed. 0 means four times the largest write buffer, at least
     /// 256 MiB. Default 0.
+    #[doc(alias = "max_total_wal_size")]
     pub max_retained_log_bytes: u64,
     /// Write the log through `pwrite` instead of a shared mapping. Default `false`.
     pub log_without_mapping: bool,
@@ -63,6 +64,7 @@ pub struct DbOptions {
     /// never wait. A budget smaller than a write buffer is kept by freezing memtables earlier. 0
     /// means three quarters of the smaller of the machine's memory and the control group's limit;
     /// otherwise at least 4 MiB and at least eight log segments. Default 0.
+    #[doc(alias = "write_buffer_manager")]
     pub max_memory_usage: u64,
     /// Milliseconds without any progress of flushes after which a writer that waits for them, or
     /// the caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on;
@@ -128,6 +130,7 @@ impl Default for DbOptions {
 
 impl DbOptions {
     /// [`DbOptions::compaction_threads`], with the default put in for 0.
+    #[doc(hidden)]
     #[must_use]
     pub const fn resolved_compaction_threads(&self) -> usize {
         match self.compaction_threads {
@@ -168,11 +171,13 @@ impl DbOptions {
     ///
     /// # Errors
     /// [`crate::Error::InvalidOptions`] when it is too small to work with.
+    #[doc(hidden)]
     pub fn validate_memory_budget(&self, bytes: u64) -> Result<()> {
         refuse(self.memory_problem(bytes).into_iter().collect())
     }
 
     /// The smallest memory budget that this database can work with, in bytes.
+    #[doc(hidden)]
     #[must_use]
     pub fn least_memory_budget(&self) -> u64 {
         LEAST_MEMORY_BUDGET.max(self.log_segment_bytes.saturating_mul(8))

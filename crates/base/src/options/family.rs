@@ -36,6 +36,7 @@ pub struct FamilyOptions {
     pub write_buffer_size: usize,
     /// Values of at least this many bytes are stored in value logs (RocksDB: `min_blob_size`).
     /// Values of 1 MiB and more always are. In bytes, from 16 to 1 GiB. Default 512.
+    #[doc(alias = "min_blob_size")]
     pub klog_value_threshold: usize,
     /// Codec of blocks and of value-log entries. Default LZ4.
     pub compression: Compression,
@@ -86,6 +87,7 @@ pub struct FamilyOptions {
     /// larger sizes while the family is not read). Writers are slowed from twice as many runs of
     /// level 1 on, or eight times as many in all; in a family that is read, from three times on at
     /// 1 GiB and one and a half at 256 GiB. From 2 to 1000. Default 4.
+    #[doc(alias = "level0_file_num_compaction_trigger")]
     pub l1_file_count_trigger: usize,
     /// When a family at rest is compacted for its readers, a run stays as it is if it is more than
     /// this many times as large as all newer runs together. From 2 to 1000. Default 10. (RocksDB's
@@ -108,6 +110,7 @@ pub struct FamilyOptions {
     pub tombstone_density_min_entries: u64,
     /// Size in bytes at which a flush or compaction starts another output table, from 4 KiB to 1
     /// TiB. Default 64 MiB.
+    #[doc(alias = "target_file_size_base")]
     pub target_table_bytes: u64,
     /// Free bytes that must remain on the disk for a flush to start, and that a step of a
     /// compaction leaves. Default none: 100 MiB, or a twentieth of the volume where that is less.
@@ -171,6 +174,7 @@ impl FamilyOptions {
 
     /// Bytes that must be free for a flush to start, and stay free during a compaction, on a volume
     /// of so many bytes (if known).
+    #[doc(hidden)]
     #[must_use]
     pub fn least_free_bytes(&self, volume_bytes: Option<u64>) -> u64 {
         self.min_disk_space.unwrap_or_else(|| {
@@ -195,6 +199,7 @@ impl FamilyOptions {
 
     /// The settings with each number that is beyond a limit at that limit, as far as TidesDB's
     /// files have it; a `bloom_fpr` that is no rate becomes the default.
+    #[doc(hidden)]
     #[must_use]
     pub fn within_limits(mut self) -> Self {
         self.bounded(|setting| *setting.value = (*setting.value).clamp(setting.low, setting.high));

@@ -87,7 +87,7 @@ impl Core {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::Full => postponed.push(Arc::clone(&table)),
                     // It stays as it is; compactions report it.
-                    Err(e) if e.kind() == ErrorKind::Corrupt => {}
+                    Err(e) if e.kind() == ErrorKind::Corruption => {}
                     Err(e) => return Err(e),
                 }
                 self.storage.let_go_of(table);

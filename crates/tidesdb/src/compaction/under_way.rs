@@ -50,7 +50,7 @@ impl Core {
             return Err(family.dropped_error());
         }
         if self.work.control.compactions_are_stopped() {
-            return Err(Error::Cancelled);
+            return Err(Error::CompactionsStopped);
         }
         if self.health.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }

@@ -12,7 +12,7 @@ pub(crate) struct Control {
     /// Threads of callers that free the disk.
     reclaims: AtomicU64,
     /// No compaction runs any more until the database is reopened.
-    cancelled: AtomicBool,
+    stopped: AtomicBool,
     /// No compaction starts by itself any more until the database is reopened.
     ending: AtomicBool,
     /// Number of the timer of interval syncs that is in force; others end.
@@ -63,21 +63,21 @@ impl Control {
 
     /// No compaction runs any more.
     pub(crate) fn stop_compactions(&self) {
-        self.cancelled.store(true, Ordering::SeqCst);
+        self.stopped.store(true, Ordering::SeqCst);
     }
 
-    /// True once compactions were cancelled.
+    /// True once compactions were stopped.
     pub(crate) fn compactions_are_stopped(&self) -> bool {
-        self.cancelled.load(Ordering::SeqCst)
+        self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Refuses to compact once compactions were cancelled: a caller must not take what was not
+    /// Refuses to compact once compactions were stopped: a caller must not take what was not
     /// compacted for compacted.
     ///
     /// # Errors
-    /// [`Error::Cancelled`].
+    /// [`Error::CompactionsStopped`].
     pub(crate) fn check_compactions_run(&self) -> Result<()> {
-        if self.compactions_are_stopped() { Err(Error::Cancelled) } else { Ok(()) }
+        if self.compactions_are_stopped() { Err(Error::CompactionsStopped) } else { Ok(()) }
     }
 
     /// No compaction starts by itself any more; those that run go on.

@@ -25,7 +25,7 @@ impl Core {
     ///
     /// # Errors
     /// Why the flush failed, or the sync of the log; the database is shut down all the same. A
-    /// later call does not get the error. [`Error::CalledBack`], and it stays open.
+    /// later call does not get the error. [`Error::CloseFromCallback`], and it stays open.
     pub(crate) fn close(&self) -> Result<()> {
         if !self.health.is_at_home() {
             return Err(Error::Forked);

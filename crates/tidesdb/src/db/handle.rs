@@ -80,7 +80,7 @@ impl Db {
     /// # Errors
     /// `Invalid` for wrong options, `NotFound` when there is no database (or the directory holds
     /// something else), `Locked` when another process or handle has it open to write, or for
-    /// reading when this one would write; `Corrupt` when what was promised to be on disk is
+    /// reading when this one would write; `Corruption` when what was promised to be on disk is
     /// damaged, `Io`. Nothing on disk has changed then, but that part of a log larger than memory
     /// may have been written to tables.
     pub fn open(path: impl AsRef<Path>, options: DbOptions) -> Result<Self> {

@@ -169,7 +169,7 @@ impl StoredScan {
     /// Moves. A step of a scan that is not valid does nothing.
     ///
     /// # Errors
-    /// `Corrupt` or `Io`; the scan is not valid then. `Forked`.
+    /// `Corruption` or `Io`; the scan is not valid then. `Forked`.
     #[inline]
     pub(super) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
         self.check_at_home()?;
