@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
@@ -150,7 +150,7 @@ impl Core {
         for table in old.tables().filter(|table| replaced.contains(&table.record.number)) {
             table.let_go();
         }
-        step("compaction in the manifest");
+        sync_point("compaction in the manifest");
         let next = Arc::new(next);
         family.change_view(|view| View { version: next, ..view.clone() });
         drop(old);

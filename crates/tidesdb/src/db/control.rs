@@ -72,7 +72,7 @@ impl Core {
 
     /// Lets flushes and compactions start again, and starts those that are due.
     pub(crate) fn resume_background(&self) {
-        let works = !self.env.options.read_only && self.health.is_at_home();
+        let works = !self.env.options.read_only && self.health.is_opening_process();
         if self.work.control.resume() && works {
             self.repair_log_later();
             for family in self.families.all() {
@@ -127,7 +127,7 @@ impl Core {
     /// The first; [`Error::CompactionsStopped`] where there is no other.
     pub(crate) fn compact_and_wait(&self) -> Result<()> {
         // As in [`Core::each_family`].
-        self.health.check_at_home()?;
+        self.health.check_not_forked()?;
         let families = self.families.all();
         let (mut first_error, mut stopped) = (Ok(()), false);
         for family in &families {

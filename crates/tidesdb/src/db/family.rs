@@ -2,7 +2,7 @@
 
 mod expiry;
 mod many_keys;
-mod whole;
+mod whole_family;
 mod with_options;
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tidesdb_base::options::FamilyOptions;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
 use crate::background::WaitLimit;
-use crate::db::families::Kept;
+use crate::db::families::OptionsLifetime;
 use crate::family::{CommitHook, CommittedBatch};
 use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, Scan, ScanOptions};
@@ -45,7 +45,7 @@ impl Family {
     /// `Invalid` for wrong options, `ReadOnly`, `Broken`, `Closed`, `Io`; nothing has changed then.
     /// `ChangeUncertain` as for [`crate::Db::rename_family`].
     pub fn set_options(&self, options: FamilyOptions) -> Result<()> {
-        self.core().set_family_options(&self.state, options, Kept::Stored)
+        self.core().set_family_options(&self.state, options, OptionsLifetime::Stored)
     }
 
     /// As [`Family::set_options`], until the database is closed or its process ends. An opening
@@ -59,7 +59,7 @@ impl Family {
     /// # Errors
     /// As [`Family::set_options`], without `ChangeUncertain` and those of the disk.
     pub fn set_options_until_close(&self, options: FamilyOptions) -> Result<()> {
-        self.core().set_family_options(&self.state, options, Kept::UntilClose)
+        self.core().set_family_options(&self.state, options, OptionsLifetime::UntilClose)
     }
 
     /// Stores a value under a key, replacing any other.

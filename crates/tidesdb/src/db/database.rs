@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `families` | column families: creating, finding, renaming, dropping |
 //! | `copies` | checkpoints and backups |
-//! | `upkeep` | flush, compact, pause, verify |
-//! | `figures` | statistics |
+//! | `maintenance` | flush, compact, pause, verify |
+//! | `statistics` | statistics |
 
 mod copies;
 mod families;
-mod figures;
-mod upkeep;
+mod maintenance;
+mod statistics;
 
 use std::path::Path;
 use std::sync::Arc;
