@@ -17,8 +17,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An argument or an option is wrong, or the call is not allowed where it is made; the same call
-    /// will fail again.
+    /// An argument or an option is wrong, or the call is not allowed where it is made; the same
+    /// call will fail again.
     Invalid,
     /// A named thing does not exist.
     NotFound,
@@ -327,9 +327,7 @@ impl fmt::Display for Error {
             Self::CloseFromCallback => f.write_str(
                 "a function that the database calls can't close it: the close would wait for it",
             ),
-            Self::CompactionsStopped => {
-                f.write_str("compactions were stopped until the database is opened again")
-            }
+            Self::CompactionsStopped => f.write_str("compactions are stopped until a new opening"),
             Self::Cancelled => f.write_str("the caller ended the work"),
             Self::Stalled { reason, milliseconds: 0 } => {
                 write!(f, "the commit would have had to wait ({reason})")

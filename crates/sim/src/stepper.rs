@@ -1,10 +1,10 @@
 //! Several threads of which one runs at a time, from one named place to the next.
 //!
-//! Each thread is a *party*. At a sync point (`tidesdb_sys::sync_points`) it stops, and goes on when it is its
-//! turn again. [`Stepper::conduct`] gives the turns, in an order that a seed decides. A party that
-//! waits for another one, for a lock say, does not come to its next step; then others go on, and it
-//! stops at the step that it comes to once it has what it waited for. Whether a thread waits is
-//! asked of the operating system, so a busy machine changes nothing.
+//! Each thread is a *party*. At a sync point (`tidesdb_sys::sync_points`) it stops, and goes on
+//! when it is its turn again. [`Stepper::conduct`] gives the turns, in an order that a seed
+//! decides. A party that waits for another one, for a lock say, does not come to its next step;
+//! then others go on, and it stops at the step that it comes to once it has what it waited for.
+//! Whether a thread waits is asked of the operating system, so a busy machine changes nothing.
 //!
 //! The same seed gives the same turns as long as no thread waits. After a wait two threads may run
 //! side by side up to their next steps, so that a run may differ from the last one.

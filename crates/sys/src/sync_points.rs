@@ -1,9 +1,10 @@
 //! Named places at which a test may stop a thread.
 //!
 //! What goes wrong between two statements because of another thread is found by stopping one of
-//! them there. The engine calls [`sync_point`] where that is worth it: in the checks of a commit, and
-//! between a look at a family's view and the use of what that names. Without the feature `sync_points`,
-//! which only tests ask for, a call is nothing; with it, a thread stops that has a hook.
+//! them there. The engine calls [`sync_point`] where that is worth it: in the checks of a commit,
+//! and between a look at a family's view and the use of what that names. Without the feature
+//! `sync_points`, which only tests ask for, a call is nothing; with it, a thread stops that has a
+//! hook.
 
 #[cfg(feature = "sync_points")]
 use std::{cell::RefCell, rc::Rc};

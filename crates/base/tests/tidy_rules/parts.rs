@@ -15,7 +15,7 @@ const ALL: &[&str] =
 
 /// What each module uses, `core` itself aside. Modules that are not here use no part.
 const USED: &[(&str, &str)] = &[
-    ("handles", "env health isolation storage"),
+    ("handles", "health isolation"),
     ("read", "env health memory storage telemetry"),
     ("stats", "env families flow isolation memory storage telemetry"),
     ("write", "env families flow health isolation memory storage telemetry work"),

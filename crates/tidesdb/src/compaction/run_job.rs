@@ -3,8 +3,8 @@
 //!
 //! A compaction into its oldest input goes by steps (`step`): of key ranges with a bounded number
 //! of bytes, from the lowest keys to the highest, each made known by an edit of its own that lets
-//! go of all it has used up, newer inputs as well (`step_bounds`). So what is beside the inputs at any
-//! time is one step, and what a step has done stays, however the compaction ends: the next one
+//! go of all it has used up, newer inputs as well (`step_bounds`). So what is beside the inputs at
+//! any time is one step, and what a step has done stays, however the compaction ends: the next one
 //! finds it done. This is the partitioned merge of Spooky (Dayan and others, PVLDB 15(11), 2022)
 //! with ranges that follow from bytes. Flushed runs, which are small, become a new run in one step.
 //!

@@ -24,7 +24,8 @@ pub(crate) struct BackgroundControl {
 // ORDERING: SeqCst throughout: set before the flags of running work are read, and read by that
 // work after it has set its flag, so that one of the two sees the other.
 impl BackgroundControl {
-    /// No flush and no compaction starts any more until as many calls of [`BackgroundControl::resume`].
+    /// No flush and no compaction starts any more until as many calls of
+    /// [`BackgroundControl::resume`].
     pub(crate) fn pause(&self) {
         self.paused.fetch_add(1, Ordering::SeqCst);
     }

@@ -76,9 +76,9 @@ impl Db {
     }
 
     /// Gives up all compactions that run, without effect, and starts no more until the database is
-    /// opened again: calls that ask for some return [`Error::CompactionsStopped`], of kind `Closed`, also
-    /// those that are under way. Flushes, reads and writes go on. Returns when no compaction runs
-    /// any more.
+    /// opened again: calls that ask for some return [`Error::CompactionsStopped`], of kind
+    /// `Closed`, also those that are under way. Flushes, reads and writes go on. Returns when no
+    /// compaction runs any more.
     ///
     /// # Errors
     /// `Closed`; `Stalled` when a compaction has not ended within 30 seconds.
