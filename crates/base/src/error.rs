@@ -17,7 +17,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An argument or an option is wrong; the same call will fail again.
+    /// An argument or an option is wrong, or the call is not allowed where it is made; the same
+    /// call will fail again.
     Invalid,
     /// A named thing does not exist.
     NotFound,
@@ -26,13 +27,13 @@ pub enum ErrorKind {
     /// Another process or another handle has the directory open. One database may write in it, or
     /// any number may read it.
     Locked,
-    /// The disk is full, or the machine has no memory for a memtable; the call had no effect and
-    /// succeeds once there is space.
+    /// The disk is full, or the system gave no memory for a memtable, a value, a record or a batch
+    /// ([`Error::OutOfMemory`]). The call had no effect and succeeds once there is space or memory.
     Full,
     /// The operating system refused a file operation.
     Io,
     /// Stored bytes are damaged.
-    Corrupt,
+    Corruption,
     /// The database was opened for reading only.
     ReadOnly,
     /// A write of the log failed. The database repairs the log in the background, and commits are
@@ -41,14 +42,17 @@ pub enum ErrorKind {
     /// A background job panicked. Writes are refused until the database is opened again; reads
     /// still work. Please report it.
     Broken,
-    /// The database or the column family is closed or dropped.
+    /// The database is closed, the column family was dropped, or compactions were stopped
+    /// ([`Error::CompactionsStopped`]).
     Closed,
     /// The handle is of the process that this one was forked from, and does nothing here.
     Forked,
+    /// A function that the caller gave to the call ended it ([`Error::Cancelled`]).
+    Cancelled,
     /// Another commit came first; roll the transaction back and run it again.
     Conflict,
-    /// Background work that the call depends on makes no progress; the call had no effect and may
-    /// be repeated.
+    /// Background work that the call depends on makes no progress or is paused; the call had no
+    /// effect and may be repeated.
     Stalled,
     /// A commit is visible to readers, and a power cut may take it; of all errors of a commit this
     /// is the only one after which the commit has an effect. Do not repeat it: `Db::sync_log`
@@ -133,7 +137,7 @@ pub enum Error {
     /// A background job panicked. Writes are refused until the database is opened again.
     Broken(Arc<Error>),
     /// The database was opened for reading only.
-    OpenedReadOnly,
+    ReadOnly,
     /// The database is closed.
     Closed,
     /// The handle was made in another process, of which this one is a fork. It does nothing here; a
@@ -157,8 +161,11 @@ pub enum Error {
     SavepointNotFound(String),
     /// Background work is paused, and the call depends on it.
     Paused,
-    /// Compactions were stopped until the database is opened again; this one was not done, or given
-    /// up without effect.
+    /// Compactions were stopped until the database is opened again. This one did not begin, or it
+    /// was ended without effect.
+    CompactionsStopped,
+    /// For functions that follow the progress of a copy, a verification or a salvage: returned by
+    /// one it ends the work, and the call returns it. The engine makes none.
     Cancelled,
     /// A writer, a flush or a compaction waited for background work that got nowhere for
     /// `stall_timeout_ms`, or that took longer than a caller would wait; or a commit that was not
@@ -171,7 +178,7 @@ pub enum Error {
     },
     /// A function that the database calls (a listener, or one that follows a copy) must not close
     /// it: the close would wait for the call that the function belongs to. The database stays open.
-    CalledBack,
+    CloseFromCallback,
     /// What was to be made durable is visible, and stays so, but the sync of the log failed, as the
     /// cause says, and so did the repair of the log. It becomes durable with the next repair that
     /// works, which the next commit or flush has tried; until then a power cut may take it.
@@ -222,7 +229,8 @@ impl Error {
             Self::InvalidArgument(_)
             | Self::InvalidOptions(_)
             | Self::TooLarge { .. }
-            | Self::TransactionFinished => ErrorKind::Invalid,
+            | Self::TransactionFinished
+            | Self::CloseFromCallback => ErrorKind::Invalid,
             Self::FamilyNotFound(_)
             | Self::KeyOrderNotRegistered { .. }
             | Self::NotADatabase { .. }
@@ -235,14 +243,14 @@ impl Error {
                 _ => ErrorKind::Io,
             },
             Self::OutOfMemory(_) => ErrorKind::Full,
-            Self::Corruption { .. } => ErrorKind::Corrupt,
-            Self::OpenedReadOnly => ErrorKind::ReadOnly,
+            Self::Corruption { .. } => ErrorKind::Corruption,
+            Self::ReadOnly => ErrorKind::ReadOnly,
             Self::LogFailed(_) => ErrorKind::LogFailed,
             Self::Broken(_) => ErrorKind::Broken,
-            Self::Closed | Self::FamilyDropped(_) => ErrorKind::Closed,
+            Self::Closed | Self::FamilyDropped(_) | Self::CompactionsStopped => ErrorKind::Closed,
+            Self::Cancelled => ErrorKind::Cancelled,
             Self::Forked => ErrorKind::Forked,
-            Self::Stalled { .. } | Self::Paused | Self::CalledBack => ErrorKind::Stalled,
-            Self::Cancelled => ErrorKind::Closed,
+            Self::Stalled { .. } | Self::Paused => ErrorKind::Stalled,
             Self::NotDurable(_) => ErrorKind::NotDurable,
             Self::ChangeUncertain(_) => ErrorKind::ChangeUncertain,
             Self::Internal(_) => ErrorKind::Internal,
@@ -262,7 +270,7 @@ impl Error {
     /// True when stored bytes are damaged.
     #[must_use]
     pub fn is_corruption(&self) -> bool {
-        self.kind() == ErrorKind::Corrupt
+        self.kind() == ErrorKind::Corruption
     }
 }
 
@@ -303,7 +311,7 @@ impl fmt::Display for Error {
             Self::Broken(cause) => {
                 write!(f, "writes are refused until the database is opened again: {cause}")
             }
-            Self::OpenedReadOnly => f.write_str("the database was opened for reading only"),
+            Self::ReadOnly => f.write_str("the database was opened for reading only"),
             Self::Closed => f.write_str("the database is closed"),
             Self::Forked => {
                 f.write_str("the handle is of another process, of which this one is a fork")
@@ -316,12 +324,11 @@ impl fmt::Display for Error {
             Self::TransactionFinished => f.write_str("the transaction is finished"),
             Self::SavepointNotFound(name) => write!(f, "no savepoint is named '{name}'"),
             Self::Paused => f.write_str("background work is paused"),
-            Self::CalledBack => f.write_str(
+            Self::CloseFromCallback => f.write_str(
                 "a function that the database calls can't close it: the close would wait for it",
             ),
-            Self::Cancelled => {
-                f.write_str("compactions were stopped until the database is opened again")
-            }
+            Self::CompactionsStopped => f.write_str("compactions are stopped until a new opening"),
+            Self::Cancelled => f.write_str("the caller ended the work"),
             Self::Stalled { reason, milliseconds: 0 } => {
                 write!(f, "the commit would have had to wait ({reason})")
             }
@@ -370,7 +377,10 @@ mod tests {
     fn what_has_different_advice_is_of_different_kinds() {
         let cause = || Arc::new(Error::io("sync", "a", io::Error::other("boom")));
         let of = [
-            (Error::OpenedReadOnly, ErrorKind::ReadOnly),
+            (Error::ReadOnly, ErrorKind::ReadOnly),
+            (Error::CloseFromCallback, ErrorKind::Invalid),
+            (Error::CompactionsStopped, ErrorKind::Closed),
+            (Error::Cancelled, ErrorKind::Cancelled),
             (Error::LogFailed(cause()), ErrorKind::LogFailed),
             (Error::Broken(cause()), ErrorKind::Broken),
             (Error::NotDurable(cause()), ErrorKind::NotDurable),

@@ -91,10 +91,10 @@ impl MemoryLevel {
 pub enum LogLevel {
     /// What only a developer of the engine asks for.
     Debug,
-    /// What happens in the ordinary course of things.
+    /// Normal operation: flushes, compactions, changes of families.
     #[default]
     Info,
-    /// What slows the database down or may come to.
+    /// Something slows the database down, or may do so later.
     Warn,
     /// What failed.
     Error,

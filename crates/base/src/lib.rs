@@ -1,8 +1,8 @@
 //! Vocabulary shared by every layer of the engine: errors, options, limits, sequence numbers,
 //! value kinds, bounded byte codecs, checksums and compression.
 //!
-//! This is layer 0. It does no I/O, starts no thread, holds no lock and contains no `unsafe`
-//! code; every other crate of the workspace may import it and it imports none of them.
+//! This is the lowest crate. It does no I/O, starts no thread, holds no lock and contains no
+//! `unsafe` code; every other crate of the workspace may import it and it imports none of them.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]

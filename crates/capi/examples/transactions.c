@@ -41,7 +41,7 @@ static void transfer(const char *from, const char *to, int64_t amount, int distu
         set_balance(txn, to, balance(txn, to) + amount);
         if (disturb)
         {
-            /* Somebody else changes one of the accounts meanwhile. */
+            /* Another transaction changes one of the accounts meanwhile. */
             check(tidesdb_txn_begin(db, &other), "begin");
             set_balance(other, from, balance(other, from) + 1);
             check(tidesdb_txn_commit(other), "commit");

@@ -35,7 +35,7 @@ pub fn of(error: &Error) -> c_int {
         ErrorKind::NotFound => NOT_FOUND,
         ErrorKind::Exists => EXISTS,
         ErrorKind::Locked => LOCKED,
-        ErrorKind::Corrupt => CORRUPTION,
+        ErrorKind::Corruption => CORRUPTION,
         ErrorKind::ReadOnly => READONLY,
         ErrorKind::Closed | ErrorKind::Forked => INVALID_DB,
         ErrorKind::Conflict => CONFLICT,

@@ -19,7 +19,7 @@ use crate::comparators::Comparators;
 use crate::config::{db_options, durability};
 use crate::engine_log::{EngineLog, Level};
 use crate::families::FamilyHandle;
-use crate::family_work::unless_cancelled;
+use crate::family_work::unless_stopped;
 use crate::handle_map::HandleMap;
 use crate::repair;
 use crate::types::Config;
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
         }
         if database.finish_compactions_on_close {
             // What it could not finish is left as it is.
-            let _ = database.db.wait_for_running();
+            let _ = database.db.finish_compactions();
         }
         database.log.write(Level::Info, format_args!("closing {}", database.directory.display()));
         if let Err(error) = database.db.clone().close() {
@@ -377,7 +377,7 @@ fn check_target(database: &Database, target: &Path) -> Outcome {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_purge(db: *mut Database) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_purge", || unless_cancelled(unsafe { database(db) }?.db.compact_and_wait()))
+    call("tidesdb_purge", || unless_stopped(unsafe { database(db) }?.db.compact_and_wait()))
 }
 
 /// See `tidesdb_wait_idle` in `tidesdb.h`.

@@ -44,14 +44,14 @@ pub unsafe extern "C" fn tidesdb_flush_memtable(cf: *mut FamilyHandle) -> c_int 
 pub unsafe extern "C" fn tidesdb_compact(cf: *mut FamilyHandle) -> c_int {
     call("tidesdb_compact", || {
         // SAFETY: the caller's handle, by the interface.
-        unless_cancelled(unsafe { held_family(cf) }?.family.compact())
+        unless_stopped(unsafe { held_family(cf) }?.family.compact())
     })
 }
 
-/// A compaction that was cancelled counts as done: the interface does not run any then.
-pub fn unless_cancelled(outcome: Result<(), Error>) -> Outcome {
+/// One that was stopped counts as done: the interface does not run any then.
+pub fn unless_stopped(outcome: Result<(), Error>) -> Outcome {
     match outcome {
-        Err(Error::Cancelled) => Ok(()),
+        Err(Error::CompactionsStopped) => Ok(()),
         other => Ok(other?),
     }
 }
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn tidesdb_compact_range(
             Err(Error::Stalled { reason: StallReason::CompactionDebt, .. }) => {
                 refuse(codes::LOCKED)
             }
-            other => unless_cancelled(other),
+            other => unless_stopped(other),
         }
     })
 }
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn tidesdb_compact_range(
 pub unsafe extern "C" fn tidesdb_purge_cf(cf: *mut FamilyHandle) -> c_int {
     call("tidesdb_purge_cf", || {
         // SAFETY: the caller's handle, by the interface.
-        unless_cancelled(unsafe { held_family(cf) }?.family.compact_and_wait())
+        unless_stopped(unsafe { held_family(cf) }?.family.compact_and_wait())
     })
 }
 

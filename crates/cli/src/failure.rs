@@ -129,7 +129,7 @@ impl Failure {
 impl From<tidesdb::Error> for Failure {
     fn from(error: tidesdb::Error) -> Self {
         match &error {
-            Error::OpenedReadOnly => {
+            Error::ReadOnly => {
                 return Self::new(error.to_string())
                     .hint("--read-only keeps it from being changed");
             }
@@ -143,7 +143,7 @@ impl From<tidesdb::Error> for Failure {
                 "one process at a time owns a database: close the other one, or wait for it to end"
             }
             ErrorKind::Full => "free some space on the disk, then run the command again",
-            ErrorKind::Corrupt => {
+            ErrorKind::Corruption => {
                 "`tidesdb verify --db DIR` lists all that is damaged, `tidesdb salvage` reads what is left"
             }
             ErrorKind::LogFailed => "once the disk works, run the command again",

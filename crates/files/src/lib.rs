@@ -1,6 +1,6 @@
 //! Bytes on disk: sorted tables, filters, the value log, and the names of all files.
 //!
-//! This is layer 3. It turns keys, versions and values into files and back, through the file
+//! It turns keys, versions and values into files and back, through the file
 //! trait of `tidesdb_sys::vfs` alone. It knows nothing of databases, levels or snapshots'
 //! lifetimes, starts no thread and holds no lock; every reader type is immutable and may be
 //! shared, every writer type belongs to one thread at a time.

@@ -1,10 +1,10 @@
 //! Several threads of which one runs at a time, from one named place to the next.
 //!
-//! Each thread is a *party*. At a step (`tidesdb_sys::steps`) it stops, and goes on when it is its
-//! turn again. [`Stepper::conduct`] gives the turns, in an order that a seed decides. A party that
-//! waits for another one, for a lock say, does not come to its next step; then others go on, and it
-//! stops at the step that it comes to once it has what it waited for. Whether a thread waits is
-//! asked of the operating system, so a busy machine changes nothing.
+//! Each thread is a *party*. At a sync point (`tidesdb_sys::sync_points`) it stops, and goes on
+//! when it is its turn again. [`Stepper::conduct`] gives the turns, in an order that a seed
+//! decides. A party that waits for another one, for a lock say, does not come to its next step;
+//! then others go on, and it stops at the step that it comes to once it has what it waited for.
+//! Whether a thread waits is asked of the operating system, so a busy machine changes nothing.
 //!
 //! The same seed gives the same turns as long as no thread waits. After a wait two threads may run
 //! side by side up to their next steps, so that a run may differ from the last one.
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidesdb_sys::steps::on_steps;
 use tidesdb_sys::sync::lock;
+use tidesdb_sys::sync_points::on_sync_points;
 
 use crate::rng::SplitMix64;
 
@@ -92,7 +92,7 @@ struct Ending<'a>(&'a Stepper, usize);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        on_steps(None);
+        on_sync_points(None);
         drop(self.0.speak(self.1, Doing::Ended));
     }
 }
@@ -116,7 +116,7 @@ impl Stepper {
     /// takes a thread that conducts.
     pub fn take_part<R>(self: &Arc<Self>, party: usize, work: impl FnOnce() -> R) -> R {
         let stepper = Arc::clone(self);
-        on_steps(Some(std::rc::Rc::new(move |place| stepper.stop(party, place))));
+        on_sync_points(Some(std::rc::Rc::new(move |place| stepper.stop(party, place))));
         let _ending = Ending(self, party);
         lock(&self.state).parties[party].thread = this_thread();
         self.stop(party, "begin");
@@ -274,7 +274,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
 
-    use tidesdb_sys::steps::step;
+    use tidesdb_sys::sync_points::sync_point;
 
     use super::*;
 
@@ -296,9 +296,9 @@ mod tests {
         let turns = run(seed, |_| {
             for _ in 0..5 {
                 let seen = counter.load(Ordering::SeqCst);
-                step("read");
+                sync_point("read");
                 counter.store(seen + 1, Ordering::SeqCst);
-                step("written");
+                sync_point("written");
             }
         });
         (15 - counter.into_inner(), turns)
@@ -324,10 +324,10 @@ mod tests {
             run(seed, |_| {
                 for _ in 0..3 {
                     let mut held = lock(&counter);
-                    step("held");
+                    sync_point("held");
                     *held += 1;
                     drop(held);
-                    step("free");
+                    sync_point("free");
                 }
             });
         }

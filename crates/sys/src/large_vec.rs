@@ -247,7 +247,7 @@ fn reallocate(
 }
 
 /// Growth that a test refuses to the calling thread.
-#[cfg(any(test, feature = "steps"))]
+#[cfg(any(test, feature = "sync_points"))]
 pub mod refusals {
     use std::cell::Cell;
 
@@ -286,7 +286,7 @@ pub mod refusals {
 }
 
 /// No test is there to refuse any.
-#[cfg(not(any(test, feature = "steps")))]
+#[cfg(not(any(test, feature = "sync_points")))]
 mod refusals {
     pub(super) const fn is_due() -> bool {
         false

@@ -20,6 +20,6 @@ pub mod large_vec;
 pub mod memory;
 mod os_calls;
 pub mod sched;
-pub mod steps;
 pub mod sync;
+pub mod sync_points;
 pub mod vfs;

@@ -166,7 +166,7 @@ fn a_compaction_goes_on_where_a_crash_has_ended_it() {
 /// how many keys are refused.
 fn check_beside_damage(family: &Family, model: &Model, name: &str) -> usize {
     let judge = |error: Error| {
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
         assert!(error.to_string().contains(name), "{error} does not name {name}");
     };
     let mut refused = 0;
@@ -209,7 +209,7 @@ fn a_table_damaged_between_two_steps_ends_the_compaction() {
         })));
         let error = family.compact().unwrap_err();
         sim.on_mutation(None);
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
         assert!(error.to_string().contains(&name), "{error} does not name {name}");
         let steps = family.stats().work.compaction_steps;
         assert!(steps >= damaged_after, "{steps} steps of {damaged_after}");

@@ -1,6 +1,6 @@
 //! H5: every bit, every truncation, and blocks that are zeroed, misplaced or stale, in one small
 //! database per file format. Whatever is damaged, every answer is right or an error of kind
-//! `Corrupt` that names the damaged file (P3): never a panic, a wrong value, a skipped row, or
+//! `Corruption` that names the damaged file (P3): never a panic, a wrong value, a skipped row, or
 //! "not found" for a key that is there. A damaged table or value log stops neither the open nor
 //! the rest of the data, and no merge retires it.
 //!
@@ -131,11 +131,11 @@ impl<'g> Sweep<'g> {
         }
     }
 
-    /// An error must be of kind `Corrupt` and name the damaged file. When the manifest or
+    /// An error must be of kind `Corruption` and name the damaged file. When the manifest or
     /// `CURRENT` is damaged it may name the file that contradicts them instead.
     fn judge_error(&self, error: &Error, name: &str) {
         let unknown_format = matches!(error, Error::NotADatabase { .. });
-        assert!(error.kind() == ErrorKind::Corrupt || unknown_format, "{error}");
+        assert!(error.kind() == ErrorKind::Corruption || unknown_format, "{error}");
         let text = error.to_string();
         let of_manifest = name.starts_with("MANIFEST") || name == "CURRENT";
         let named = text.contains(name) || (of_manifest && text.contains("/db/"));
@@ -219,7 +219,7 @@ impl<'g> Sweep<'g> {
                 self.tally.earlier_states += 1;
             }
             Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+                assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
                 assert!(error.to_string().contains("/db/wal-"), "{error}");
                 self.tally.refused_opens += 1;
             }

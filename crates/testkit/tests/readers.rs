@@ -238,7 +238,7 @@ fn a_table_that_is_missing_though_no_other_opener_came_is_damage() {
     }
     let reader = Db::open(directory.path(), reader_options()).unwrap();
     let error = reader.family("f").unwrap().get(b"key001").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
 }
 
 #[test]

@@ -173,14 +173,14 @@ fn a_damaged_table_keeps_no_other_slice_from_being_compacted() {
             bench.check_what_is_served(name);
         }
         let reported = bench.db.wait_idle().unwrap_err();
-        assert_eq!(reported.kind(), ErrorKind::Corrupt, "{reported}");
+        assert_eq!(reported.kind(), ErrorKind::Corruption, "{reported}");
         assert!(reported.to_string().contains(name), "{reported} does not name {name}");
         bench.db.wait_idle().unwrap();
         assert!(bench.sim.content(&path).is_ok(), "a merge retired what is damaged");
         let bytes = bench.table_bytes();
         assert!(bytes < before * 2, "{bytes} bytes of tables, {before} before the damage");
         let refused = bench.family.compact().unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+        assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
         bench.check_what_is_served(name);
     }
     // Some may find the damaged run cut at other bounds than are in force, all of them.

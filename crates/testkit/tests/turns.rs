@@ -19,7 +19,7 @@ use tidesdb::{Components, Db, Error, Family, FamilyOptions, ScanOptions, WriteBa
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs, Stepper};
 use tidesdb_sys::sched::Scheduler;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 use tidesdb_testkit::Verdict;
 use tidesdb_testkit::isolation::engine_store::{EngineStore, EngineTransaction};
 use tidesdb_testkit::isolation::evidence::threads_in_turns;
@@ -134,7 +134,7 @@ fn in_turns(seed: u64, times: u32, workers: Vec<Party<'_>>, others: Vec<Party<'_
                     // ORDERING: relaxed; one party runs at a time.
                     while if is_worker { done < times } else { left.load(Ordering::Relaxed) > 0 } {
                         work()?;
-                        step("between calls");
+                        sync_point("between calls");
                         done += 1;
                     }
                     Ok(())

@@ -1,7 +1,8 @@
 //! Loading many records: batches, one wait for the disk at the end, and sorted keys if possible.
 //!
 //! A batch is one record of the log, so a thousand puts cost little more than one. Keys in order
-//! make tables that do not overlap; merges move such tables by name and rewrite nothing.
+//! make tables that do not overlap; compactions move such tables with an edit of the manifest and
+//! rewrite nothing.
 //!
 //! `cargo run --release -p tidesdb --example bulk_load`
 
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     db.write_with(&batch, WriteOptions::new().sync(true))?;
     assert_eq!(family.prefix("0000")?.into_iter().count(), 10_000);
 
-    // Merged once now, reads find everything in one sorted run.
+    // After one compaction reads find everything in one sorted run.
     family.compact()?;
     let stats = family.stats();
     assert_eq!(stats.read_amplification, 1);

@@ -1,7 +1,7 @@
 //! A database inside a program that has little memory to give.
 //!
 //! `max_memory_usage` is one limit for all that the database takes: memtables, caches, indexes,
-//! scans, flushes and merges. Near it memtables are written out early and writers are slowed.
+//! scans, flushes and compactions. Near it memtables are written out early and writers are slowed.
 //!
 //! `cargo run --release -p tidesdb --example memory_limit`
 

@@ -3,6 +3,8 @@
 //! The file system passes everything on to the machine's and counts what is written. The scheduler
 //! has one thread for all background work: an application that has threads already would hand the
 //! jobs to those.
+//!
+//! `cargo run --release -p tidesdb --example own_components`
 
 use std::collections::BTreeMap;
 use std::error::Error;

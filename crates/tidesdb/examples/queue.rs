@@ -1,4 +1,5 @@
-//! A queue of jobs: workers take the first key and delete it, while others put keys at the end.
+//! Measures a queue of jobs: workers take the first key and delete it, while others put keys at the
+//! end. How a queue is written for use is shown by `work_queue`.
 //!
 //! `cargo run --release -p tidesdb --example queue -- JOBS WORKERS MODE` with MODE one of `plain`
 //! (look and delete), `flush` (all jobs in tables first), `tail` (one job is put for each that is

@@ -1,8 +1,8 @@
 //! Measurements that expire by themselves, read by series and time.
 //!
 //! The key is the series and the time in an order-preserving form, so a range of time is a range
-//! of keys. Each value carries a time to live; what has expired is never seen again, and merges
-//! give its space back without a call.
+//! of keys. Each value carries a time to live; what has expired is never seen again, and
+//! compactions free its space without a call.
 //!
 //! `cargo run --release -p tidesdb --example time_series`
 

@@ -1,9 +1,8 @@
 //! A tour of the API: the example of README.md, complete.
 //!
 //! `cargo run --release -p tidesdb --example tour -- --in DIRECTORY`; without a directory it uses
-//! one that vanishes at the end. Tests run it, and give it the words that they are given, so a
-//! directory has a flag in front of it. The tidy test checks that README.md shows lines of this
-//! file only.
+//! one that vanishes at the end. `cargo test --examples` passes its own arguments on, so the
+//! directory has a flag. The tidy test checks that README.md shows lines of this file only.
 
 use std::time::Duration;
 

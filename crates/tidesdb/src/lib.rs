@@ -23,8 +23,8 @@
 //! | read and write keys | [`Family`], [`WriteBatch`], [`WriteOptions`] |
 //! | walk keys in order | [`Scan`], [`ScanOptions`] |
 //! | group reads and writes | [`Transaction`], [`IsolationLevel`], [`Db::transaction`] |
-//! | know what an error asks of you | [`ErrorKind`] |
-//! | mend a damaged database | [`salvage`] |
+//! | know what to do about an error | [`ErrorKind`], whose names the sections *Errors* use |
+//! | repair a damaged database | [`salvage`] |
 //!
 //! Features: `toml` (default) reads options from TOML files; `tracing` emits spans and events.
 //!
@@ -34,7 +34,7 @@
 //! * the read path is `read/`, and `iterator/` for scans;
 //! * `flush/` turns memtables into tables, `compaction/` merges tables;
 //! * `version/` is the set of files and the manifest behind it;
-//! * `opening/` brings a directory back to life;
+//! * `opening/` opens a directory: it reads the manifest and replays the log;
 //! * `salvage/` works on databases that do not open.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

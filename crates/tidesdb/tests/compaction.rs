@@ -231,7 +231,7 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
         }
         let result = db.flush().and_then(|()| db.wait_idle());
         if let Err(error) = result {
-            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
             reported = true;
         }
     }
@@ -246,9 +246,9 @@ fn a_damaged_table_is_set_aside_and_the_rest_goes_on() {
     // A caller that asks for one run gets an error each time that it could not be had.
     for _ in 0..2 {
         for result in [family.compact(), db.compact(), family.compact_range(..)] {
-            assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Corruption);
         }
-        assert_eq!(db.compact_and_wait().unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(db.compact_and_wait().unwrap_err().kind(), ErrorKind::Corruption);
     }
     db.wait_idle().unwrap();
 }

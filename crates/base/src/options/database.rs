@@ -25,8 +25,8 @@ const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
 pub struct DbOptions {
     /// Create the database when the directory is empty or absent. Default `true`.
     pub create_if_missing: bool,
-    /// Open without writing anything; writes return `OpenedReadOnly`. Any number of readers may
-    /// have a database open, but none while a writer has. Default `false`.
+    /// Open without writing anything; writes return an error of kind `ReadOnly`. Any number of
+    /// readers may have a database open, but none while a writer has it. Default `false`.
     pub read_only: bool,
     /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
     /// 0 disables the block cache. Default 64 MiB.
@@ -38,20 +38,22 @@ pub struct DbOptions {
     /// Default 0.
     pub max_open_files: usize,
     /// Threads that write memtables out. On Linux they give way to other threads of the process:
-    /// their nice value is 5 above its own. 0 means the number of processors, at most 4. Default 0.
+    /// their nice value is 5 above its own. At most 256. 0 means the number of processors, at most
+    /// 4. Default 0.
     pub flush_threads: usize,
     /// Threads that compact, and help with a flush that writers outrun. Their nice value is 7
     /// above the process's own on Linux. As many again, whose nice value is the process's own, take
     /// over while a family has so many runs that its writers are slowed. When all are busy, a
-    /// compaction interrupts one that is twice as large. 0 means 2. Default 2.
+    /// compaction interrupts one that is twice as large. At most 256. 0 means 2. Default 2.
     pub compaction_threads: usize,
     /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
     pub sync_mode: SyncMode,
-    /// Size of one log segment in bytes, at least 64 KiB. Default 8 MiB.
+    /// Size of one log segment in bytes, from 64 KiB to 1 GiB. Default 8 MiB.
     pub log_segment_bytes: u64,
     /// Log kept for families that are rarely written, in bytes; beyond it the family with the
     /// oldest unflushed data is flushed. 0 means four times the largest write buffer, at least
     /// 256 MiB. Default 0.
+    #[doc(alias = "max_total_wal_size")]
     pub max_retained_log_bytes: u64,
     /// Write the log through `pwrite` instead of a shared mapping. Default `false`.
     pub log_without_mapping: bool,
@@ -62,6 +64,7 @@ pub struct DbOptions {
     /// never wait. A budget smaller than a write buffer is kept by freezing memtables earlier. 0
     /// means three quarters of the smaller of the machine's memory and the control group's limit;
     /// otherwise at least 4 MiB and at least eight log segments. Default 0.
+    #[doc(alias = "write_buffer_manager")]
     pub max_memory_usage: u64,
     /// Milliseconds without any progress of flushes after which a writer that waits for them, or
     /// the caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on;
@@ -127,6 +130,7 @@ impl Default for DbOptions {
 
 impl DbOptions {
     /// [`DbOptions::compaction_threads`], with the default put in for 0.
+    #[doc(hidden)]
     #[must_use]
     pub const fn resolved_compaction_threads(&self) -> usize {
         match self.compaction_threads {
@@ -167,11 +171,13 @@ impl DbOptions {
     ///
     /// # Errors
     /// [`crate::Error::InvalidOptions`] when it is too small to work with.
+    #[doc(hidden)]
     pub fn validate_memory_budget(&self, bytes: u64) -> Result<()> {
         refuse(self.memory_problem(bytes).into_iter().collect())
     }
 
     /// The smallest memory budget that this database can work with, in bytes.
+    #[doc(hidden)]
     #[must_use]
     pub fn least_memory_budget(&self) -> u64 {
         LEAST_MEMORY_BUDGET.max(self.log_segment_bytes.saturating_mul(8))

@@ -31,14 +31,16 @@ pub struct FamilyOptions {
     /// Memory for writes, in bytes. A memtable is written out when it holds half of it, and
     /// all memtables of the family take no more than it: writers are slowed down
     /// as they get there. A smaller memtable is written out some 20 s after a deletion when its
-    /// deletions hide at least 16 MiB on disk, and four times as much as it takes. Default 64 MiB.
+    /// deletions hide at least 16 MiB on disk, and four times as much as it takes. From 4 KiB to 16
+    /// GiB. Default 64 MiB.
     pub write_buffer_size: usize,
-    /// Values of at least this many bytes live in value-log files, and all of a MiB or more.
-    /// Default 512.
+    /// Values of at least this many bytes are stored in value logs (RocksDB: `min_blob_size`).
+    /// Values of 1 MiB and more always are. In bytes, from 16 to 1 GiB. Default 512.
+    #[doc(alias = "min_blob_size")]
     pub klog_value_threshold: usize,
     /// Codec of blocks and of value-log entries. Default LZ4.
     pub compression: Compression,
-    /// Uncompressed bytes of one block of a table. Default 4096.
+    /// Uncompressed bytes of one block of a table, from 128 to 1 MiB. Default 4096.
     pub block_size: usize,
     /// Write tables as B+trees: the index is nodes, and these and the data blocks are a quarter of
     /// `block_size`, at least 512 bytes. Nodes that gets and seeks need stay in memory while the
@@ -68,8 +70,8 @@ pub struct FamilyOptions {
     pub block_index_prefix_len: usize,
     /// Keep a filter of its keys for each table. Default `true`.
     pub enable_bloom_filter: bool,
-    /// Share of absent keys that a filter lets through; kept to from 0.0000001 to 0.99. Default
-    /// 0.01.
+    /// Share of absent keys that a filter lets through, between 0 and 1. Filters are made for at
+    /// least 0.0000001 and at most 0.99. Default 0.01.
     pub bloom_fpr: f64,
     /// How filters are made. Default [`FilterKind::Bloom`].
     pub filter_kind: FilterKind,
@@ -79,15 +81,17 @@ pub struct FamilyOptions {
     /// Default 0.
     pub prefix_bytes: usize,
     /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
-    /// less than 16 MiB; larger ones reach their bound on bytes first. Default 10.
+    /// less than 16 MiB; larger ones reach their bound on bytes first. From 1 to 1000. Default 10.
     pub l0_queue_stall_threshold: usize,
     /// Target number of sorted runs. Twice this many runs of one size are compacted (four times for
     /// larger sizes while the family is not read). Writers are slowed from twice as many runs of
     /// level 1 on, or eight times as many in all; in a family that is read, from three times on at
-    /// 1 GiB and one and a half at 256 GiB. Default 4.
+    /// 1 GiB and one and a half at 256 GiB. From 2 to 1000. Default 4.
+    #[doc(alias = "level0_file_num_compaction_trigger")]
     pub l1_file_count_trigger: usize,
-    /// How many times as large as all newer runs together a run must be to be spared when a family
-    /// at rest is compacted for its readers. Default 10.
+    /// When a family at rest is compacted for its readers, a run stays as it is if it is more than
+    /// this many times as large as all newer runs together. From 2 to 1000. Default 10. (RocksDB's
+    /// `max_bytes_for_level_multiplier` is something else: there are no levels of growing size.)
     pub level_size_ratio: usize,
     /// Upper target for versions on disk per live key, estimated. At 1.5, up to a third of the
     /// stored versions may be garbage. Compactions collect the garbage, whatever the
@@ -96,7 +100,7 @@ pub struct FamilyOptions {
     /// buffer causes no slowdown; below 1/2, never the largest one. What a snapshot still sees does
     /// not count. A value log is collected when more than half of it is garbage. Tables are
     /// compacted when as much of them has expired as compactions allow of garbage, or half. At
-    /// least 1.1. Default 1.5.
+    /// least 1.1, at most 1000. Default 1.5.
     pub max_space_amplification: f64,
     /// Share of tombstones in a table from which it is compacted with all that they may delete:
     /// when the family is at rest, or once such tables are a `level_size_ratio`-th of all; 0 turns
@@ -104,12 +108,15 @@ pub struct FamilyOptions {
     pub tombstone_density_trigger: f64,
     /// Tables with fewer versions than this are never compacted for their tombstones. Default 1024.
     pub tombstone_density_min_entries: u64,
-    /// Size in bytes at which a compaction starts another output table. Default 64 MiB.
+    /// Size in bytes at which a flush or compaction starts another output table, from 4 KiB to 1
+    /// TiB. Default 64 MiB.
+    #[doc(alias = "target_file_size_base")]
     pub target_table_bytes: u64,
     /// Free bytes that must remain on the disk for a flush to start, and that a step of a
     /// compaction leaves. Default none: 100 MiB, or a twentieth of the volume where that is less.
     pub min_disk_space: Option<u64>,
-    /// Commits to this family are at least this durable. Default: as the database.
+    /// Commits to this family are at least this durable: the stronger of this mode and that of the
+    /// database holds. Default `None`, so that the database decides.
     pub sync_mode: SyncMode,
     /// The order of the keys. It is fixed when the family is created, and the one setting that
     /// can't be changed afterwards. Default: by bytes.
@@ -167,6 +174,7 @@ impl FamilyOptions {
 
     /// Bytes that must be free for a flush to start, and stay free during a compaction, on a volume
     /// of so many bytes (if known).
+    #[doc(hidden)]
     #[must_use]
     pub fn least_free_bytes(&self, volume_bytes: Option<u64>) -> u64 {
         self.min_disk_space.unwrap_or_else(|| {
@@ -191,6 +199,7 @@ impl FamilyOptions {
 
     /// The settings with each number that is beyond a limit at that limit, as far as TidesDB's
     /// files have it; a `bloom_fpr` that is no rate becomes the default.
+    #[doc(hidden)]
     #[must_use]
     pub fn within_limits(mut self) -> Self {
         self.bounded(|setting| *setting.value = (*setting.value).clamp(setting.low, setting.high));

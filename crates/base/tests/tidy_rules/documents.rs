@@ -412,7 +412,8 @@ mod tests {
     #[test]
     fn a_call_returns_what_code_names() {
         let verb = "answers";
-        let text = format!("A read {verb} `Corrupt`.\nIt {verb} TDB_ERR_IO.\nIt {verb} a call.\n");
+        let text =
+            format!("A read {verb} `Corruption`.\nIt {verb} TDB_ERR_IO.\nIt {verb} a call.\n");
         assert_eq!(answering("a.md", &text).len(), 2);
     }
 

@@ -216,7 +216,8 @@ typedef struct tidesdb_commit_op_t
     size_t key_size;
     const uint8_t *value; /* NULL for deletes */
     size_t value_size;    /* 0 for deletes */
-    time_t ttl;           /* as it was given to put; 0 for deletes and for never */
+    time_t ttl;           /* Unix second of expiry, as it was given to put; 0 for deletes and for
+                             never */
     int is_delete;        /* 1 for both kinds of deletes */
 } tidesdb_commit_op_t;
 
@@ -247,7 +248,8 @@ typedef struct tidesdb_config_t
     size_t log_truncation_at;           /* bytes after which LOG begins again; 0: never */
     size_t max_memory_usage;            /* bytes; 0: 75 % of memory; less than 5 % is raised to
                                            it */
-    int unified_memtable;               /* accepted and reported; changes no result */
+    int unified_memtable;               /* 1: the two sync fields below hold instead of those of
+                                           families; else it changes statistics alone */
     size_t unified_memtable_write_buffer_size;
     int unified_memtable_skip_list_max_level;
     float unified_memtable_skip_list_probability;
@@ -264,9 +266,11 @@ typedef struct tidesdb_column_family_config_t
 {
     char name[TDB_MAX_CF_NAME_LEN];      /* filled in by the engine */
     size_t write_buffer_size;            /* bytes, default 64 MiB */
-    size_t level_size_ratio;             /* default 10 */
-    int min_levels;                      /* default 1, at most 32 */
-    int dividing_level_offset;           /* default 1 */
+    size_t level_size_ratio;             /* a family at rest: a run more than this many times as
+                                            large as all newer ones is not compacted; default 10 */
+    int min_levels;                      /* least num_levels of tidesdb_stats_t; default 1, at
+                                            most 32; no other effect */
+    int dividing_level_offset;           /* stored, without effect; default 1 */
     size_t klog_value_threshold;         /* values of this size on live in the value log; 512 */
 #ifdef __cplusplus
     enum compression_algorithm compression_algorithm; /* default LZ4; the same type in C++ */
@@ -288,13 +292,14 @@ typedef struct tidesdb_column_family_config_t
     void *comparator_fn_cached;                      /* filled in by the engine */
 #endif
     void *comparator_ctx_cached;         /* filled in by the engine */
-    int skip_list_max_level;             /* default 12 */
-    float skip_list_probability;         /* default 0.25 */
+    int skip_list_max_level;             /* stored, without effect; default 12 */
+    float skip_list_probability;         /* stored, without effect; default 0.25 */
     tidesdb_isolation_level_t default_isolation_level; /* stored and reported only */
     uint64_t min_disk_space;             /* bytes; the default, 100 MiB, is a twentieth of small
                                             volumes */
-    int l1_file_count_trigger;           /* default 4 */
-    int l0_queue_stall_threshold;        /* default 10 */
+    int l1_file_count_trigger;           /* sorted runs aimed at: twice as many of one size are
+                                            compacted; default 4 */
+    int l0_queue_stall_threshold;        /* frozen memtables at which writers wait; default 10 */
     double tombstone_density_trigger;    /* share of tombstones; 0: off */
     uint64_t tombstone_density_min_entries; /* default 1024 */
     int use_btree;                       /* 1: tables are B+trees; results are the same */
@@ -322,7 +327,7 @@ typedef struct tidesdb_stats_t
     double avg_value_size;    /* and the rest with the value logs; 0 without keys */
     uint64_t *level_key_counts; /* entries, tombstones included */
     double read_amp;          /* places where a get without filters searches */
-    double hit_rate;          /* of the block cache, which all families share */
+    double hit_rate;          /* of the block cache, from 0 to 1; all families share it */
     int use_btree;
     uint64_t btree_total_nodes; /* this and the heights: 0 unless tables are B+trees */
     uint32_t btree_max_height;
@@ -357,27 +362,30 @@ typedef struct tidesdb_cache_stats_t
 typedef struct tidesdb_db_stats_t
 {
     int num_column_families;
-    uint64_t total_memory;
-    uint64_t available_memory;
-    size_t resolved_memory_limit;
+    uint64_t total_memory;        /* bytes of the machine, or of its control group */
+    uint64_t available_memory;    /* bytes of the machine that were available at the opening */
+    size_t resolved_memory_limit; /* bytes: max_memory_usage as it is in force */
     int memory_pressure_level; /* 0 normal, 1 elevated, 2 high, 3 critical */
-    int flush_pending_count;
-    int64_t total_memtable_bytes;
-    int total_immutable_count;
+    int flush_pending_count;      /* frozen memtables, or families that are flushed, if these
+                                     are more */
+    int64_t total_memtable_bytes; /* bytes of active and frozen memtables */
+    int total_immutable_count;    /* frozen memtables */
     int total_sstable_count;
-    uint64_t total_data_size_bytes;
+    uint64_t total_data_size_bytes; /* bytes of tables and value logs */
     int num_open_sstables;
-    uint64_t global_seq;
-    int64_t txn_memory_bytes;
-    size_t compaction_queue_size;
-    size_t flush_queue_size;
-    int unified_memtable_enabled;
-    int64_t unified_memtable_bytes;
-    int unified_immutable_count;
-    int unified_is_flushing;
+    uint64_t global_seq;          /* position up to which all commits are visible; at least 1 */
+    int64_t txn_memory_bytes;     /* bytes of open transactions */
+    size_t compaction_queue_size; /* families with a compaction that is queued or running */
+    size_t flush_queue_size;      /* as total_immutable_count */
+    int unified_memtable_enabled; /* as configured. Of the next five all but unified_next_cf_index,
+                                     the number of families, are 0 without it */
+    int64_t unified_memtable_bytes;  /* as total_memtable_bytes */
+    int unified_immutable_count;     /* as total_immutable_count */
+    int unified_is_flushing;         /* 1 while a family is flushed */
     uint32_t unified_next_cf_index;
-    uint64_t unified_wal_generation;
-    int object_store_enabled;
+    uint64_t unified_wal_generation; /* grows by one when a memtable is frozen */
+    int object_store_enabled;     /* this and all to seen_epoch: 0 or NULL, as there is no object
+                                     store */
     const char *object_store_connector; /* "fs", "s3", "unknown" or NULL; static */
     size_t local_cache_bytes_used;
     size_t local_cache_bytes_max;
@@ -389,21 +397,22 @@ typedef struct tidesdb_db_stats_t
     int replica_mode;
     uint64_t primary_epoch;
     uint64_t seen_epoch;
-    uint64_t uwal_bytes_written;
-    uint64_t wal_bytes_written;
+    uint64_t uwal_bytes_written;  /* bytes of log with a unified memtable, otherwise 0. This and
+                                     the following count from the opening on */
+    uint64_t wal_bytes_written;   /* bytes of log without a unified memtable, otherwise 0 */
     uint64_t flush_bytes_written;
     uint64_t compaction_bytes_written;
     uint64_t compaction_bytes_read;
-    uint64_t user_bytes_written;
-    uint64_t flush_count;
-    uint64_t compaction_count;
+    uint64_t user_bytes_written;  /* keys and values of committed operations */
+    uint64_t flush_count;         /* tables that flushes have written */
+    uint64_t compaction_count;    /* tables that compactions have written */
 } tidesdb_db_stats_t;
 
 /* ----------------------------------------------------------------------------------- process */
 
 /* Installs the allocator of everything that is handed out; NULL takes that of the C library for
    the function concerned. Memory inside of the engine stays with the engine's own allocator. The
-   library itself does not call realloc_fn: nothing that is handed out changes its size. Answers -1
+   library itself does not call realloc_fn: nothing that is handed out changes its size. Returns -1
    when one is installed already. */
 int tidesdb_init(tidesdb_malloc_fn malloc_fn, tidesdb_calloc_fn calloc_fn,
                  tidesdb_realloc_fn realloc_fn, tidesdb_free_fn free_fn);
@@ -427,7 +436,7 @@ tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
 /* Opens the database in config->db_path, or creates it (one directory level, mode 0755). On an
    error *db is NULL, and the log says why.
    TDB_ERR_LOCKED: it is open in this or another process.
-   TDB_ERR_IO: the directory or a file can't be made, read or written.
+   TDB_ERR_IO: the directory or a file can't be created, read or written; an internal error.
    TDB_ERR_CORRUPTION: the directory holds something else, another engine's files for example, or
    a damaged database. Nothing was changed. A database whose manifest is destroyed, with nothing of
    others in its directory, is repaired instead. A new one of everything that can be read takes its
@@ -440,8 +449,10 @@ int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 
 /* Writes what is in memory to tables, ends the background work, and frees the handle. Compactions
    that run are finished when finish_compactions_on_close is 1, unless they get nowhere; otherwise
-   they are given up, which loses nothing. None begins, also of those that are queued. Free
-   iterators and transactions first. */
+   they are stopped, which loses nothing. Queued compactions do not start. Free iterators and
+   transactions first. Returns TDB_SUCCESS also when the last flush fails: the handle is freed, the
+   failure is in the log, and the next tidesdb_open reads from the log what was not flushed.
+   TDB_ERR_INVALID_ARGS: db is NULL. */
 int tidesdb_close(tidesdb_t *db);
 
 /* Copies the database into dir, which must be empty or absent, while reads and writes continue.
@@ -570,7 +581,8 @@ int tidesdb_purge_cf(tidesdb_column_family_t *cf);
 int tidesdb_is_flushing(tidesdb_column_family_t *cf);
 int tidesdb_is_compacting(tidesdb_column_family_t *cf);
 
-/* Has everything that was committed so far on disk when it returns. */
+/* Returns when everything that was committed so far, to any family, is on disk.
+   TDB_ERR_IO: the log can neither be synced nor repaired. */
 int tidesdb_sync_wal(tidesdb_column_family_t *cf);
 
 /* -------------------------------------------------------------------------------- transactions */
@@ -593,11 +605,13 @@ int tidesdb_txn_put(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8
 int tidesdb_txn_get(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
                     size_t key_size, uint8_t **value, size_t *value_size);
 
-/* As tidesdb_txn_get, without a trace for the check at commit. */
+/* As tidesdb_txn_get, but the key does not become part of the read set: the commit does not check
+   it. */
 int tidesdb_txn_get_notrack(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
                             size_t key_size, uint8_t **value, size_t *value_size);
 
-/* TDB_SUCCESS or TDB_ERR_NOT_FOUND; leaves no trace for the check at commit. */
+/* TDB_SUCCESS or TDB_ERR_NOT_FOUND. The key does not become part of the read set: the commit does
+   not check it. */
 int tidesdb_txn_contains(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
                          size_t key_size);
 
@@ -621,7 +635,8 @@ int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, c
    what is visible gets no further operations. */
 int tidesdb_txn_commit(tidesdb_txn_t *txn);
 
-/* Drops what is buffered. Rolling back again is no error; after a commit it is.
+/* Discards what is buffered. Returns TDB_SUCCESS for a transaction that was rolled back, and
+   TDB_ERR_INVALID_ARGS for one that was committed.
    TDB_ERR_IO: a commit had failed with its operations visible, and they stay; see
    tidesdb_txn_commit. The transaction has ended all the same. */
 int tidesdb_txn_rollback(tidesdb_txn_t *txn);

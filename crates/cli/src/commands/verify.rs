@@ -83,7 +83,7 @@ fn is_of_one_place(one: &Error, other: &Error) -> bool {
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let directory = &args.database.db;
     let report = match database::try_open(directory, Access::Read)? {
-        Err(error) if error.kind() == ErrorKind::Corrupt => without_opening(directory, error)?,
+        Err(error) if error.kind() == ErrorKind::Corruption => without_opening(directory, error)?,
         opened => {
             let db = opened.or_else(|_| database::open(directory, Access::Read))?;
             with_bar(NO_VERDICT, |progress| db.verify_with_progress(progress))?.into()

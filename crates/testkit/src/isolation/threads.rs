@@ -12,7 +12,7 @@ use std::thread;
 
 use tidesdb_sim::Stepper;
 use tidesdb_sim::rng::{SplitMix64, mix64};
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use super::history::{History, Transaction};
 use super::recorder::{Recorded, Recorder};
@@ -147,7 +147,7 @@ fn disturb<S: TransactionalStore>(store: &S, seed: u64, left: &AtomicU32) -> Ver
 /// Lets another thread run.
 fn pause() {
     thread::yield_now();
-    step("between calls");
+    sync_point("between calls");
 }
 
 fn key(number: u64) -> Key {

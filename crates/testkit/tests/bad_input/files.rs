@@ -47,7 +47,7 @@ fn cut_and_refuse(path: &Path, file: &Path, lengths: &[usize]) {
         let before = picture(path);
         for read_only in [false, true] {
             let options = small_db().read_only(read_only);
-            refused(Db::open(path, options), ErrorKind::Corrupt, &[&name]);
+            refused(Db::open(path, options), ErrorKind::Corruption, &[&name]);
             assert_unchanged(path, &before);
         }
     }
@@ -89,7 +89,7 @@ fn missing_current_or_manifest_or_log_is_damage_not_an_empty_directory() {
             let bytes = fs::read(&victim).unwrap();
             fs::remove_file(&victim).unwrap();
             let before = picture(directory.path());
-            refused(Db::open(directory.path(), small_db()), ErrorKind::Corrupt, &[name]);
+            refused(Db::open(directory.path(), small_db()), ErrorKind::Corruption, &[name]);
             assert_unchanged(directory.path(), &before);
             fs::write(&victim, bytes).unwrap();
         }
@@ -98,7 +98,7 @@ fn missing_current_or_manifest_or_log_is_damage_not_an_empty_directory() {
                 fs::remove_file(segment).unwrap();
             }
             let before = picture(directory.path());
-            refused(Db::open(directory.path(), small_db()), ErrorKind::Corrupt, &["wal-"]);
+            refused(Db::open(directory.path(), small_db()), ErrorKind::Corruption, &["wal-"]);
             assert_unchanged(directory.path(), &before);
         } else {
             let db = open(directory.path());
@@ -129,7 +129,9 @@ fn a_cut_table_or_value_log_fails_its_own_keys_only() {
                                 assert!(value.is_some(), "key {n} of {}", family.name());
                                 served += 1;
                             }
-                            Err(error) => refused::<()>(Err(error), ErrorKind::Corrupt, &[&name]),
+                            Err(error) => {
+                                refused::<()>(Err(error), ErrorKind::Corruption, &[&name])
+                            }
                         }
                     }
                 }

@@ -23,7 +23,7 @@ fn a_copy_of_a_damaged_file_is_refused_when_it_is_verified() {
             damage(&sim, SOURCE, ending);
             let db = open(&sim, SOURCE);
             let error = copy(&db, COPY, verified()).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Corrupt, "{ending}: {error}");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{ending}: {error}");
             assert!(error.to_string().contains(COPY), "{ending}: {error}");
             assert!(sim.list(Path::new(COPY)).is_err(), "{ending}");
             // Not looked at, it passes.
@@ -57,7 +57,7 @@ fn a_backup_that_was_damaged_on_its_way_is_refused_and_its_source_is_whole() {
         })));
         let error = db.backup_with(COPY, verified()).unwrap_err();
         faults.before_calls(None);
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{ending}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{ending}: {error}");
         assert!(sim.list(Path::new(COPY)).is_err(), "{ending}");
         check(&sim, SOURCE, &before);
         db.backup_with(COPY, verified()).unwrap();

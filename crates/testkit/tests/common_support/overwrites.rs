@@ -120,7 +120,7 @@ impl Bench {
     /// Every answer is right, or an error that names the damaged file; most are right.
     pub(crate) fn check_what_is_served(&self, damaged: &str) {
         let judge = |error: Error| {
-            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
             assert!(error.to_string().contains(damaged), "{error} does not name {damaged}");
         };
         let mut refused = 0;

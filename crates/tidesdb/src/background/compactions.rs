@@ -87,10 +87,10 @@ impl Core {
             Ok(()) => {
                 // That something is damaged stays so, whatever was merged since: a caller must get
                 // the error.
-                family.compactions.failure.forget_if(|e| e.kind() != ErrorKind::Corrupt);
+                family.compactions.failure.forget_if(|e| e.kind() != ErrorKind::Corruption);
                 self.schedule_compaction(family);
             }
-            Err(Error::Closed | Error::FamilyDropped(_) | Error::Cancelled) => {}
+            Err(Error::Closed | Error::FamilyDropped(_) | Error::CompactionsStopped) => {}
             Err(e) => {
                 self.note_failure(family, &family.compactions.failure, e);
                 if family.current_version().damaged_tables() > damaged {

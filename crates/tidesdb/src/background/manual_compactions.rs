@@ -35,9 +35,9 @@ impl Core {
     /// what to merge of a version, or `None` if nothing; `check` looks at what there is in the end.
     /// Runs that are flushed meanwhile are compacted concurrently.
     ///
-    /// # Errors
-    /// [`Error::Stalled`] when the compactions under way get nowhere, or take longer than `wait`,
-    /// [`Error::Closed`], [`Error::Paused`], [`Error::Cancelled`]; why the compaction failed.
+    /// # Errors [`Error::Stalled`] when the compactions under way get nowhere, or take longer than
+    /// `wait`, [`Error::Closed`], [`Error::Paused`], [`Error::CompactionsStopped`]; why the
+    /// compaction failed.
     pub(super) fn compact_chosen(
         &self,
         family: &Arc<FamilyState>,
@@ -116,7 +116,7 @@ impl Core {
     /// Flushes the family and merges all of its tables into one run.
     ///
     /// # Errors
-    /// Why that failed; [`Error::Cancelled`] once compactions were stopped.
+    /// Why that failed; [`Error::CompactionsStopped`] once compactions were stopped.
     pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
         if let Some(closed) = self.storage.close_direct_file(family) {
             self.storage.list_closed_file(family, closed);

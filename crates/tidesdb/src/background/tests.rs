@@ -82,7 +82,7 @@ fn a_caller_is_told_that_its_compaction_was_given_up() {
     };
     let wait = WaitLimit::WhileTheyGetOn;
     let result = core.compact_chosen(state, wait, stopped_on_the_way, |_| Ok(()));
-    assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+    assert!(matches!(result, Err(Error::CompactionsStopped)), "{result:?}");
     assert_eq!(state.current_version().runs.len(), 2);
 }
 
@@ -98,15 +98,15 @@ fn stopped_compactions_hide_no_failure_and_end_no_flush() {
         family.put(b"key", b"later").unwrap();
     }
     let result = db.compact();
-    assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+    assert!(matches!(result, Err(Error::CompactionsStopped)), "{result:?}");
     for family in [&first, &second] {
         assert_eq!(family.stats().memtable_bytes, 0, "{} is in memory", family.name());
     }
     let damaged = || Error::corruption("table", 7, "it is damaged");
     second.state().compactions.failure.keep(damaged());
-    assert_eq!(db.compact_and_wait().unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(db.compact_and_wait().unwrap_err().kind(), ErrorKind::Corruption);
     let result = db.compact_and_wait();
-    assert!(matches!(result, Err(Error::Cancelled)), "{result:?}");
+    assert!(matches!(result, Err(Error::CompactionsStopped)), "{result:?}");
 }
 
 /// A compaction that failed while a caller waited for a flush made the flush fail, and one that
@@ -121,7 +121,7 @@ fn a_failed_compaction_is_no_failure_of_a_flush_and_is_told_after_one() {
     let damaged = || Error::corruption("table", 7, "it is damaged");
     state.compactions.failure.keep(damaged());
     family.flush().unwrap();
-    assert_eq!(db.wait_idle().unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(db.wait_idle().unwrap_err().kind(), ErrorKind::Corruption);
     db.wait_idle().unwrap();
     state.compactions.failure.keep(damaged());
     db.close().unwrap();

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_files::sstable::ExpiryOctiles;
 
-use super::steps::{StepTable, tables_between};
+use super::step_bounds::{StepTable, tables_between};
 use crate::output::key_partitions::KeySpan;
 use crate::version::{TableFile, Version};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
@@ -15,7 +15,7 @@ use crate::output::table_output::{Written, remove_written};
 use crate::telemetry::counters::Work;
 use crate::version::{TableChange, TableFile, ValueLogFile, Version};
 
-/// What a compaction, or a piece of one, has done.
+/// What a compaction, or a step of one, has done.
 #[derive(Debug, Default)]
 pub(super) struct CompactionResult {
     /// Tables whose versions are all in `written` or not needed.
@@ -25,8 +25,8 @@ pub(super) struct CompactionResult {
     /// Level and number of the output run.
     pub place: (u32, u64),
     pub written: Vec<Written>,
-    /// More of the same compaction follows. Only after the last piece range tombstones are let go
-    /// of, since looking for those that can go takes a look at each.
+    /// More of the same compaction follows. Range tombstones are removed only after the last step,
+    /// since each of them has to be looked at.
     pub more_follows: bool,
 }
 
@@ -150,7 +150,7 @@ impl Core {
         for table in old.tables().filter(|table| replaced.contains(&table.record.number)) {
             table.let_go();
         }
-        step("compaction in the manifest");
+        sync_point("compaction in the manifest");
         let next = Arc::new(next);
         family.change_view(|view| View { version: next, ..view.clone() });
         drop(old);

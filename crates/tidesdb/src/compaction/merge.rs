@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::sstable::{EntryMeta, Readahead, Table, TableIterator, Uncached};
 
-use super::steps::holds;
+use super::step_bounds::holds;
 use crate::iterator::NumberHeap;
 use crate::output::key_partitions::KeySpan;
 use crate::version::TableFile;

@@ -31,7 +31,7 @@
 //!
 //! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this
 //! one; `docs/design/0001` and `0002` have the figures. What is taken from Spooky is how a
-//! compaction runs: by steps of bounded key ranges, see `job`.
+//! compaction runs: by steps of bounded key ranges, see `run_job`.
 
 mod tiers;
 

@@ -28,7 +28,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::install::CompactionResult;
 use super::merge::{READAHEAD_BYTES, VersionMerge};
-use crate::core::{Core, FileWork};
+use crate::core::{BackgroundWork, Core};
 use crate::family::{FamilyState, RunClaim};
 use crate::output::drop_rules::{DropRules, Verdict};
 use crate::output::key_partitions::KeySpan;
@@ -45,7 +45,7 @@ const LEAST_GAIN_BYTES: u64 = 4096;
 
 /// Claims all runs of a family once no compaction of it is under way. `None` when there is no
 /// end to that, and when a pause begins.
-fn claim_all_runs(work: &FileWork, family: &Arc<FamilyState>) -> Option<RunClaim> {
+fn claim_all_runs(work: &BackgroundWork, family: &Arc<FamilyState>) -> Option<RunClaim> {
     for _ in 0..MOST_LOOKS {
         if work.control.is_paused() {
             return None;
@@ -87,7 +87,7 @@ impl Core {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::Full => postponed.push(Arc::clone(&table)),
                     // It stays as it is; compactions report it.
-                    Err(e) if e.kind() == ErrorKind::Corrupt => {}
+                    Err(e) if e.kind() == ErrorKind::Corruption => {}
                     Err(e) => return Err(e),
                 }
                 self.storage.let_go_of(table);

@@ -16,10 +16,10 @@ use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_lockfree::sync::lock;
 
 use super::install::CompactionResult;
+use super::job::CompactionJob;
 use super::merge::{VersionMerge, readahead_bytes};
-use super::steps::{self, Cut, StepTable};
+use super::step_bounds::{self, Cut, StepTable};
 use super::subcompactions::parts;
-use super::under_way::CompactionJob;
 use crate::core::Core;
 use crate::memory::{Holder, Lent, table_writer_bytes};
 use crate::output::drop_rules::DropRules;
@@ -81,7 +81,7 @@ impl StepTable for Arc<TableFile> {
 impl Step {
     /// Bytes of the tables that it reads.
     pub(super) fn bytes(&self) -> u64 {
-        steps::bytes_within(&self.cut.runs, &self.cut.range)
+        step_bounds::bytes_within(&self.cut.runs, &self.cut.range)
     }
 
     /// Bytes that it will write, about: what is needed of what it merges, the rests of tables that
@@ -245,7 +245,7 @@ impl Step {
                 };
                 let newer = self.job.tables(&self.version, &merged);
                 let newer = newer.get(..self.cut.runs.len() - 1).unwrap_or_default();
-                let mut replaced = steps::released(newer, &merged, &settled);
+                let mut replaced = step_bounds::released(newer, &merged, &settled);
                 replaced.extend(oldest.iter().filter(unsettled).cloned());
                 replaced
             }

@@ -41,13 +41,13 @@ impl Callers {
     /// database from a function that the work calls.
     ///
     /// # Errors
-    /// [`Error::CalledBack`].
+    /// [`Error::CloseFromCallback`].
     pub(crate) fn refuse_own(&self) -> Result<()> {
         let is_own = OWN.try_with(|own| {
             let own = own.borrow();
             own.iter().any(|&callers| std::ptr::eq(callers, self))
         });
-        if is_own.unwrap_or(false) { Err(Error::CalledBack) } else { Ok(()) }
+        if is_own.unwrap_or(false) { Err(Error::CloseFromCallback) } else { Ok(()) }
     }
 
     /// Lets no caller enter any more, and waits until all have left.

@@ -12,8 +12,8 @@ use crate::family::FamilyState;
 /// Whether the database still serves.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// The process that opened the database; in its forked children every call is refused.
-    home: ProcessMark,
+    /// The process that opened the database. In a forked child of it every call is refused.
+    opened_in: ProcessMark,
     closed: AtomicBool,
     failed: AtomicBool,
     cause: Mutex<Option<Error>>,
@@ -54,8 +54,8 @@ impl Health {
     }
 
     /// The process that opened the database.
-    pub(crate) const fn home(&self) -> ProcessMark {
-        self.home
+    pub(crate) const fn opened_in(&self) -> ProcessMark {
+        self.opened_in
     }
 
     /// Refuses calls of a process that did not open the database.
@@ -63,14 +63,14 @@ impl Health {
     /// # Errors
     /// [`Error::Forked`].
     #[inline]
-    pub(crate) fn check_at_home(&self) -> Result<()> {
-        if self.is_at_home() { Ok(()) } else { Err(Error::Forked) }
+    pub(crate) fn check_not_forked(&self) -> Result<()> {
+        if self.is_opening_process() { Ok(()) } else { Err(Error::Forked) }
     }
 
     /// Whether this is the process that opened the database, and not a fork of it.
     #[inline]
-    pub(crate) fn is_at_home(&self) -> bool {
-        self.home.is_here()
+    pub(crate) fn is_opening_process(&self) -> bool {
+        self.opened_in.is_here()
     }
 
     /// Refuses calls of a closed database, and of a process that did not open it.
@@ -79,7 +79,7 @@ impl Health {
     /// [`Error::Forked`], [`Error::Closed`].
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
-        self.check_at_home()?;
+        self.check_not_forked()?;
         if self.is_closed() { Err(Error::Closed) } else { Ok(()) }
     }
 

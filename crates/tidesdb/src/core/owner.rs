@@ -31,7 +31,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if !self.core.health.is_at_home() {
+        if !self.core.health.is_opening_process() {
             // The files, threads and locks are the parent's. What is left of the database here is
             // never dropped, so that nothing is done to them.
             std::mem::forget(Arc::clone(&self.core));

@@ -55,14 +55,6 @@ impl Core {
         (self.work.background.look_at_deletions_later)(self, family);
     }
 
-    /// A snapshot went that kept a table from being removed, or versions from being dropped.
-    #[cold]
-    pub(crate) fn watched_snapshot_gone(&self) {
-        if !self.health.is_closed() {
-            self.families.all().iter().for_each(|family| self.schedule_compaction(family));
-        }
-    }
-
     /// Queues flushes of the families that keep the log from being shortened.
     pub(crate) fn trim_log_later(&self) {
         (self.work.background.trim_log_later)(self);

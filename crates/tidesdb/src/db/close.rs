@@ -25,9 +25,9 @@ impl Core {
     ///
     /// # Errors
     /// Why the flush failed, or the sync of the log; the database is shut down all the same. A
-    /// later call does not get the error. [`Error::CalledBack`], and it stays open.
+    /// later call does not get the error. [`Error::CloseFromCallback`], and it stays open.
     pub(crate) fn close(&self) -> Result<()> {
-        if !self.health.is_at_home() {
+        if !self.health.is_opening_process() {
             return Err(Error::Forked);
         }
         self.work.callers.refuse_own()?;
@@ -60,7 +60,7 @@ impl Core {
     /// the middle of a commit, a compaction or an edit of the manifest when the directory is given
     /// up: another handle may own it then. Returns the hooks, to be let go of without any lock.
     pub(crate) fn shut_down(&self, flushed: bool) -> Vec<RetiredHook> {
-        if !self.health.is_at_home() || !self.health.close() {
+        if !self.health.is_opening_process() || !self.health.close() {
             return Vec::new();
         }
         self.work.progress.notify();

@@ -72,7 +72,7 @@ impl Core {
 
     /// Lets flushes and compactions start again, and starts those that are due.
     pub(crate) fn resume_background(&self) {
-        let works = !self.env.options.read_only && self.health.is_at_home();
+        let works = !self.env.options.read_only && self.health.is_opening_process();
         if self.work.control.resume() && works {
             self.repair_log_later();
             for family in self.families.all() {
@@ -124,10 +124,10 @@ impl Core {
     /// As [`Core::compact_family_and_wait`] for all families; goes on after an error.
     ///
     /// # Errors
-    /// The first; [`Error::Cancelled`] where there is no other.
+    /// The first; [`Error::CompactionsStopped`] where there is no other.
     pub(crate) fn compact_and_wait(&self) -> Result<()> {
         // As in [`Core::each_family`].
-        self.health.check_at_home()?;
+        self.health.check_not_forked()?;
         let families = self.families.all();
         let (mut first_error, mut stopped) = (Ok(()), false);
         for family in &families {
@@ -145,7 +145,7 @@ impl Core {
     /// tables all the same.
     ///
     /// # Errors
-    /// The first, which ends it; [`Error::Cancelled`] at its end.
+    /// The first, which ends it; [`Error::CompactionsStopped`] at its end.
     pub(crate) fn compact_all(&self) -> Result<()> {
         let stopped = Cell::new(false);
         self.each_family(|core, family| {
@@ -162,13 +162,13 @@ impl Core {
 fn was_stopped(outcome: Result<()>) -> Result<bool> {
     match outcome {
         Ok(()) => Ok(false),
-        Err(Error::Cancelled) => Ok(true),
+        Err(Error::CompactionsStopped) => Ok(true),
         Err(failure) => Err(failure),
     }
 }
 
 /// # Errors
-/// [`Error::Cancelled`].
+/// [`Error::CompactionsStopped`].
 const fn unless(stopped: bool) -> Result<()> {
-    if stopped { Err(Error::Cancelled) } else { Ok(()) }
+    if stopped { Err(Error::CompactionsStopped) } else { Ok(()) }
 }

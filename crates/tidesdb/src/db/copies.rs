@@ -16,7 +16,7 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_sys::sched::NoThreads;
 use tidesdb_sys::vfs::{OpenMode, Vfs};
 
-use super::target::Target;
+use super::copy_directory::CopyDirectory;
 use crate::core::Core;
 use crate::flush::ConsistentFiles;
 use crate::memory::Holder;
@@ -90,7 +90,7 @@ impl Core {
             Sharing::Linked => span!(INFO, "checkpoint", to = path.display()),
             Sharing::Copied => span!(INFO, "backup", to = path.display()),
         };
-        let mut target = Target::take(self.env.vfs.as_ref(), path)?;
+        let mut target = CopyDirectory::take(self.env.vfs.as_ref(), path)?;
         // Most of what is in memory is written out without holding a caller up.
         let flushed = self.each_family(Self::flush_family);
         let cut = flushed.and_then(|()| self.consistent_files());
@@ -111,7 +111,7 @@ impl Core {
 
     fn fill(
         &self,
-        target: &mut Target<'_>,
+        target: &mut CopyDirectory<'_>,
         cut: ConsistentFiles,
         sharing: Sharing,
         progress: &mut dyn FnMut(Progress) -> Result<()>,
@@ -173,7 +173,7 @@ impl Core {
     /// Reads everything back, with the directory locked: another opening might write to it.
     fn verify_copy(
         &self,
-        target: &Target<'_>,
+        target: &CopyDirectory<'_>,
         progress: &mut dyn FnMut(Progress) -> Result<()>,
     ) -> Result<()> {
         let guard = target.guard()?;

@@ -6,7 +6,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::{FamilyOptions, SyncMode};
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
@@ -15,7 +15,7 @@ use crate::version::{Catalog, Version};
 
 /// For how long changed options of a family are in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kept {
+pub(crate) enum OptionsLifetime {
     /// They are what an opening finds.
     Stored,
     /// An opening finds those that were stored last.
@@ -48,7 +48,7 @@ impl Core {
         }
         changes.push(Change::NextFamily { family: first + wanted.len() as u32 });
         catalog.change_families(changes)?;
-        step("families in the manifest");
+        sync_point("families in the manifest");
         self.restate_manifest_later(&mut catalog);
         let mut created = Vec::with_capacity(wanted.len());
         for ((id, (name, _)), stored) in (first..).zip(wanted).zip(stored) {
@@ -82,7 +82,7 @@ impl Core {
         &self,
         family: &Arc<FamilyState>,
         options: FamilyOptions,
-        kept: Kept,
+        kept: OptionsLifetime,
     ) -> Result<()> {
         self.check_writable(family)?;
         options.validate()?;
@@ -100,7 +100,7 @@ impl Core {
         let before = family.options.load().sync_mode;
         let (timed, stored) =
             (options.sync_mode != before, self.families.shared_options.of(&options));
-        if kept == Kept::Stored {
+        if kept == OptionsLifetime::Stored {
             let change = Change::SetOptions { family: family.id, options: stored.text };
             catalog = self.change_family(catalog, family, change)?;
             self.restate_manifest_later(&mut catalog);
@@ -154,7 +154,7 @@ impl Core {
         let family = self.families.find(name)?;
         let catalog =
             self.change_family(catalog, &family, Change::DropFamily { family: family.id })?;
-        step("drop in the manifest");
+        sync_point("drop in the manifest");
         family.set_dropped();
         // At once, so that sums over all families never fall.
         let mut dropped = lock(&self.telemetry.counters.dropped);

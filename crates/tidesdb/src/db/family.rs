@@ -2,7 +2,7 @@
 
 mod expiry;
 mod many_keys;
-mod whole;
+mod whole_family;
 mod with_options;
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tidesdb_base::options::FamilyOptions;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 
 use crate::background::WaitLimit;
-use crate::db::families::Kept;
+use crate::db::families::OptionsLifetime;
 use crate::family::{CommitHook, CommittedBatch};
 use crate::handles::{Family, Snapshot};
 use crate::iterator::{KeyRange, Scan, ScanOptions};
@@ -45,7 +45,7 @@ impl Family {
     /// `Invalid` for wrong options, `ReadOnly`, `Broken`, `Closed`, `Io`; nothing has changed then.
     /// `ChangeUncertain` as for [`crate::Db::rename_family`].
     pub fn set_options(&self, options: FamilyOptions) -> Result<()> {
-        self.core().set_family_options(&self.state, options, Kept::Stored)
+        self.core().set_family_options(&self.state, options, OptionsLifetime::Stored)
     }
 
     /// As [`Family::set_options`], until the database is closed or its process ends. An opening
@@ -59,7 +59,7 @@ impl Family {
     /// # Errors
     /// As [`Family::set_options`], without `ChangeUncertain` and those of the disk.
     pub fn set_options_until_close(&self, options: FamilyOptions) -> Result<()> {
-        self.core().set_family_options(&self.state, options, Kept::UntilClose)
+        self.core().set_family_options(&self.state, options, OptionsLifetime::UntilClose)
     }
 
     /// Stores a value under a key, replacing any other.
@@ -206,7 +206,7 @@ impl Family {
     /// The value of a key, copied; `None` when it is absent, deleted or expired.
     ///
     /// # Errors
-    /// `Invalid` for an empty key, `Corrupt` when the bytes that decide it are damaged, `Io`,
+    /// `Invalid` for an empty key, `Corruption` when the bytes that decide it are damaged, `Io`,
     /// `Closed`.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.get_copied(None, key.as_ref())
@@ -260,8 +260,9 @@ impl Family {
     /// An iterator over the family, not positioned yet.
     ///
     /// # Errors
-    /// `Corrupt` or `Io` when a table can't be opened, `Closed`; `Invalid` for a snapshot of
+    /// `Corruption` or `Io` when a table can't be opened, `Closed`; `Invalid` for a snapshot of
     /// another database.
+    #[doc(alias = "iterator")]
     pub fn scan(&self, options: ScanOptions) -> Result<Scan> {
         Scan::new(Arc::clone(&self.owner), &self.state, options, None)
     }
@@ -279,7 +280,7 @@ impl Family {
     ///
     /// # Errors
     /// Why the flush or the compaction failed; of kind `Stalled` when the flush, or a compaction
-    /// under way that is waited for, got nowhere for `stall_timeout_ms`. Of kind `Corrupt`, each
+    /// under way that is waited for, got nowhere for `stall_timeout_ms`. Of kind `Corruption`, each
     /// time, when a table can't be read; what lies above it is compacted all the same. Of kind
     /// `Closed` also after [`crate::Db::stop_compactions`]: what was in memory is in tables then.
     /// Nothing is lost in any case.
@@ -386,7 +387,7 @@ impl Family {
     /// ```
     ///
     /// # Errors
-    /// `Corrupt` or `Io` when a table can't be opened, `Closed`.
+    /// `Corruption` or `Io` when a table can't be opened, `Closed`.
     pub fn tree_stats(&self) -> Result<TreeStats> {
         self.core().health.check_readable(&self.state)?;
         TreeStats::of(&self.state)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::{Core, check_number_of_families};
 use crate::family::{FamilyState, View};
@@ -28,7 +28,7 @@ impl Core {
         self.families.check_new_name(new)?;
         let change = Change::RenameFamily { family: family.id, name: new.to_owned() };
         let _catalog = self.change_family(catalog, &family, change)?;
-        step("rename in the manifest");
+        sync_point("rename in the manifest");
         self.families.rename(old, new);
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Core {
             Change::NextFamily { family: id + 1 },
         ];
         catalog.change_families(changes)?;
-        step("copy in the manifest");
+        sync_point("copy in the manifest");
         let view = View {
             active: Arc::new(Memtable::new(&self.memory.pool)),
             frozen: Vec::new(),

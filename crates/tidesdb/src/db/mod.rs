@@ -3,15 +3,15 @@
 mod close;
 mod control;
 mod copies;
+mod copy_directory;
+mod database;
 mod families;
 mod family;
 mod family_changes;
-mod handle;
-mod target;
 #[cfg(test)]
 mod tests;
 mod transactions;
 
 pub use self::copies::CopyOptions;
-pub use self::handle::Db;
+pub use self::database::Db;
 pub use crate::opening::Components;

@@ -12,7 +12,7 @@ use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::{
     CrashProfile, FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler, Op, OpSet, SimVfs,
 };
-use tidesdb_sys::steps::on_steps;
+use tidesdb_sys::sync_points::on_sync_points;
 use tidesdb_sys::vfs::Vfs;
 
 use super::{Components, Db};
@@ -247,13 +247,13 @@ fn a_read_beside_a_drop_finds_the_family_or_says_that_it_is_gone() {
         let family = db.create_family("family", FamilyOptions::default()).unwrap();
         family.put("key", "value").unwrap();
         let (other, is_dropped) = (db.clone(), Cell::new(false));
-        on_steps(Some(Rc::new(move |place| {
+        on_sync_points(Some(Rc::new(move |place| {
             if place == "before a look" && !is_dropped.replace(true) {
                 other.drop_family("family").unwrap();
             }
         })));
         let found = read(&family).map(|found| format!("{found} was found"));
-        on_steps(None);
+        on_sync_points(None);
         let error = found.expect_err(what);
         assert!(matches!(error, Error::FamilyDropped(_)), "{what}: {error}");
     }

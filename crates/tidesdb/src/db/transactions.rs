@@ -20,6 +20,7 @@ impl Db {
     /// Everything committed up to this sequence number is visible, and nothing behind it; see
     /// [`crate::Snapshot::sequence`].
     #[must_use]
+    #[doc(alias = "latest_sequence_number")]
     pub fn sequence(&self) -> u64 {
         self.core().storage.log.published()
     }

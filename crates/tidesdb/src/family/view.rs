@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::{ArcSwap, Guard};
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::memtable::Memtable;
 use crate::version::Version;
@@ -59,18 +59,18 @@ impl CurrentView {
     /// The view, for a moment.
     #[inline]
     pub(crate) fn load(&self) -> Guard<Arc<View>> {
-        step("before a look");
+        sync_point("before a look");
         let view = self.view.load();
-        step("after a look");
+        sync_point("after a look");
         view
     }
 
     /// The view, to keep.
     #[inline]
     pub(crate) fn load_full(&self) -> Arc<View> {
-        step("before a look");
+        sync_point("before a look");
         let view = self.view.load_full();
-        step("after a look");
+        sync_point("after a look");
         view
     }
 
@@ -83,7 +83,7 @@ impl CurrentView {
         debug_assert!(next.is_in_order(), "frozen memtables are out of order");
         debug_assert!(next.follows(&old), "what was flushed is in memory again");
         drop(old);
-        step("view made");
+        sync_point("view made");
         self.view.store(Arc::clone(&next));
         then(&next);
     }

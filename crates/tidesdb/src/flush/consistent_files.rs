@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::Result;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::Core;
 use crate::version::{PersistedState, Version};
@@ -41,7 +41,7 @@ impl Core {
             families.iter().map(|family| lock(&family.flushes.writing_out)).collect();
         let through = self.freeze_all(&families);
         drop(writers);
-        step("cut of all families");
+        sync_point("cut of all families");
         let flushed = self.write_frozen(&families, through)?;
         if !flushed.is_empty() {
             self.install(flushed)?;

@@ -21,7 +21,7 @@ use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 use tidesdb_sys::vfs::Vfs;
 
 use crate::core::Core;
@@ -215,7 +215,7 @@ impl Core {
         changes.push(Change::LastSequence { sequence: needed_from });
         let outputs = || flushes.iter().flat_map(|flushed| flushed.written.paths.clone()).collect();
         catalog.commit_files(changes, outputs)?;
-        step("flush in the manifest");
+        sync_point("flush in the manifest");
         self.restate_manifest_later(&mut catalog);
         for flushed in flushes {
             if flushed.family.is_dropped() {

@@ -4,37 +4,8 @@
 use std::sync::Arc;
 
 use tidesdb_lockfree::snapshot_registry::{ReadPoint, Registration};
-use tidesdb_sys::steps::step;
 
 use crate::core::Core;
-
-impl Core {
-    /// Registers a snapshot of what is published.
-    #[inline]
-    pub(crate) fn register_snapshot(&self) -> Registration {
-        step("snapshot");
-        self.isolation.snapshots.register(|| ReadPoint {
-            sequence: self.storage.log.published(),
-            now: self.env.clock.unix_seconds(),
-        })
-    }
-
-    /// Gives up a registered snapshot.
-    #[inline]
-    pub(crate) fn release_snapshot(&self, registration: Registration) {
-        if self.isolation.snapshots.release(registration) {
-            self.watched_snapshot_gone();
-        }
-    }
-
-    /// The Unix second by which what has expired has done so for all readers, now or later.
-    pub(crate) fn expired_for_all(&self) -> u64 {
-        // The clock first: it does not go back, so a snapshot that is registered later has no
-        // earlier time.
-        let now = self.env.clock.unix_seconds();
-        self.isolation.snapshots.oldest_time().map_or(now, |oldest| oldest.min(now))
-    }
-}
 
 #[derive(Debug)]
 struct Registered {
@@ -45,7 +16,7 @@ struct Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         // In a forked child the registry may be locked for good, and no compaction asks it.
-        if self.core.health.is_at_home() {
+        if self.core.health.is_opening_process() {
             self.core.release_snapshot(self.registration);
         }
     }

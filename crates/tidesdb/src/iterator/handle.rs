@@ -86,7 +86,7 @@ impl Scan {
     /// The present value, borrowed where it lies; empty when the scan is not valid.
     ///
     /// # Errors
-    /// `Corrupt` or `Io` when the value lies in a value log and can't be read.
+    /// `Corruption` or `Io` when the value lies in a value log and can't be read.
     #[inline(always)]
     pub fn value(&self) -> Result<&[u8]> {
         self.scan.value()
@@ -102,7 +102,7 @@ impl Scan {
     /// Goes to the first key at or after `key`.
     ///
     /// # Errors
-    /// `Corrupt` or `Io`; the scan is not valid then. Also `Invalid` where the application's own
+    /// `Corruption` or `Io`; the scan is not valid then. Also `Invalid` where the application's own
     /// order of keys failed.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.go(Movement::To(key.as_ref()))

@@ -72,7 +72,7 @@ pub(super) struct StoredScan {
     /// Keeps the directory, in which files that the scan has still to open must stay.
     owner: Arc<Owner>,
     /// Beside what each step reads; as of the database.
-    home: ProcessMark,
+    opened_in: ProcessMark,
     family: Arc<FamilyState>,
     bounds: Bounds,
     /// What a transaction adds, if the scan is one's.
@@ -100,7 +100,7 @@ impl StoredScan {
             follows,
             instrumented: follows || owner.core().telemetry.latencies.is_on(),
             values: ScannedValues::new(&owner),
-            home: owner.core().health.home(),
+            opened_in: owner.core().health.opened_in(),
             owner,
             family,
             bounds,
@@ -136,7 +136,7 @@ impl StoredScan {
     // A row of a walk asks once: a call and its result in memory would take a third of that.
     #[inline(always)]
     pub(super) fn value(&self) -> Result<&[u8]> {
-        self.check_at_home()?;
+        self.check_not_forked()?;
         match self.place {
             Place::OnValue => Ok(self.sources.merge.current().map_or(&[], Source::value)),
             Place::OnPointer => self.fetch(),
@@ -162,17 +162,17 @@ impl StoredScan {
 
     /// In a forked child files are those of the parent, and locks may be locked for good.
     #[inline]
-    fn check_at_home(&self) -> Result<()> {
-        if self.home.is_here() { Ok(()) } else { Err(Error::Forked) }
+    fn check_not_forked(&self) -> Result<()> {
+        if self.opened_in.is_here() { Ok(()) } else { Err(Error::Forked) }
     }
 
     /// Moves. A step of a scan that is not valid does nothing.
     ///
     /// # Errors
-    /// `Corrupt` or `Io`; the scan is not valid then. `Forked`.
+    /// `Corruption` or `Io`; the scan is not valid then. `Forked`.
     #[inline]
     pub(super) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
-        self.check_at_home()?;
+        self.check_not_forked()?;
         if movement.is_step() && !self.valid() {
             return Ok(());
         }

@@ -20,7 +20,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::family_load::FamilyLoad;
 use super::notes::Notes;
-use super::piece::{Failure, Piece, Record, Targets};
+use super::piece::{Failure, Piece, Record, ReplayedFamilies};
 use super::workers::Workers;
 
 /// Notes of a family that are worth sharing between threads.
@@ -32,7 +32,7 @@ type Decoded = BTreeMap<u32, Notes>;
 /// What the threads share that replay the log.
 #[derive(Debug)]
 pub(super) struct Load {
-    targets: Targets,
+    targets: ReplayedFamilies,
     /// Of threads that are not decoding now.
     decoded: Mutex<Vec<Decoded>>,
     /// The failure of the oldest commit that has one.
@@ -40,7 +40,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn new(targets: Targets) -> Self {
+    pub(super) fn new(targets: ReplayedFamilies) -> Self {
         Self { targets, decoded: Mutex::default(), failure: Mutex::default() }
     }
 

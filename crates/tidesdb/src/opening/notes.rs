@@ -7,7 +7,7 @@ use tidesdb_lockfree::arena::Part;
 use tidesdb_lockfree::ordered::btree::Unlinked;
 use tidesdb_sys::large_vec::LargeVec;
 
-use super::piece::Target;
+use super::piece::ReplayedFamily;
 
 /// What one thread at a time has decoded of a family.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ impl Notes {
     /// [`tidesdb_base::error::Error::OutOfMemory`].
     pub(super) fn add(
         &mut self,
-        target: &Target,
+        target: &ReplayedFamily,
         operation: &Operation<'_>,
         (sequence, place): (SequenceNumber, u64),
     ) -> Result<()> {

@@ -20,14 +20,14 @@ use super::components::Components;
 use super::directory::{self, OwnedDirectory};
 use super::inventory::Inventory;
 use super::known_families::load_families;
-use super::piece::{Target, Targets};
+use super::piece::{ReplayedFamilies, ReplayedFamily};
 use super::replayed::Replayed;
 use super::retained_log::RetainedLog;
 use super::unreplayed_log::{self, UnreplayedLog};
 use super::workers::Workers;
 use crate::background::BACKGROUND;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
-use crate::core::{Core, Environment, Families, FileWork, Health, Owner, ShutDown, Storage};
+use crate::core::{BackgroundWork, Core, Environment, Families, Health, Owner, ShutDown, Storage};
 use crate::family::{DatabaseId, FamilyState, SharedOptions};
 use crate::flow::DatabaseFlow;
 use crate::flow::disk::{self, DiskSpace};
@@ -44,7 +44,7 @@ use crate::wal::{LogConfig, Wal};
 /// Block size that the cache's slots are laid out for.
 const USUAL_BLOCK_BYTES: usize = 4096;
 
-/// Opens a database, which `shut_down` closes one day.
+/// Opens a database. `shut_down` is called when its last handle is dropped.
 ///
 /// # Errors
 /// See [`crate::Db::open`].
@@ -136,15 +136,15 @@ fn build(
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
     let started = beginning::start(config, state, found, replayed, (mode, &workers));
-    let (catalog, log) = make_room(started, vfs.as_ref(), path, &mut orphans)?;
+    let (catalog, log) = free_space_after_failure(started, vfs.as_ref(), path, &mut orphans)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
-    let orphans = tidy(orphans, &log, options.read_only, (vfs.as_ref(), path))?;
+    let orphans = remove_orphans(orphans, &log, options.read_only, (vfs.as_ref(), path))?;
     let storage = Storage::new(numbers, log, catalog, files, (orphans, left_out, torn));
     let known = Families::new(options.key_orders.clone(), shared_options);
     let core = assemble(identity, path, options, (vfs, components), (memory, storage), known);
     let opened = Owner::new(Arc::clone(&core), shut_down);
     let families: Vec<_> = families.into_values().collect();
-    make_known(&core, &families);
+    publish_families(&core, &families);
     rest.map_or(Ok(()), |rest| rest.load(&core, &workers, most_bytes))?;
     if !core.env.options.read_only {
         start_due_work(&core, families, most_segment_bytes);
@@ -188,7 +188,7 @@ fn assemble(
         storage,
         isolation: Isolation::default(),
         flow: DatabaseFlow::default(),
-        work: FileWork::done_by(BACKGROUND),
+        work: BackgroundWork::done_by(BACKGROUND),
     })
 }
 
@@ -228,7 +228,7 @@ fn first_segment_bytes(vfs: &dyn Vfs, path: &Path, usual: u64) -> u64 {
 
 /// Makes room for the next opening when this one has failed for want of space. One that has opened
 /// the database does so when a commit finds none.
-fn make_room<T>(
+fn free_space_after_failure<T>(
     started: Result<T>,
     vfs: &dyn Vfs,
     dir: &Path,
@@ -243,7 +243,7 @@ fn make_room<T>(
 
 /// Removes what is dead of what was found, unless there was no space for manifest and log to go on,
 /// or the database is only read. Returns what is left.
-fn tidy(
+fn remove_orphans(
     orphans: Option<Orphans>,
     log: &Wal,
     read_only: bool,
@@ -256,7 +256,7 @@ fn tidy(
 }
 
 /// Makes the families known to a database that is being opened.
-fn make_known(core: &Core, families: &[Arc<FamilyState>]) {
+fn publish_families(core: &Core, families: &[Arc<FamilyState>]) {
     core.sweep_in_background();
     // CRASH: a flush gives up the log that no family needs, so it must not begin before all are
     // known: what was replayed for the others would be lost with the next crash.
@@ -311,15 +311,15 @@ fn targets(
     found: &Inventory,
     families: &BTreeMap<u32, Arc<FamilyState>>,
     (memory, most_bytes): (&Arc<BlockPool>, u64),
-) -> Targets {
+) -> ReplayedFamilies {
     let target = |(&number, family): (&u32, &Arc<FamilyState>)| {
         let record = found.state.families.get(&number);
         let flushed_through = record.map_or(0, |record| record.flushed_through);
         let view = family.view.load();
         let (memtable, version) = (Arc::clone(&view.active), Arc::clone(&view.version));
-        (number, Target { memtable, version, flushed_through })
+        (number, ReplayedFamily { memtable, version, flushed_through })
     };
-    Targets {
+    ReplayedFamilies {
         families: families.iter().map(target).collect(),
         next_family: found.state.next_family,
         memory: Arc::clone(memory),
@@ -327,7 +327,8 @@ fn targets(
     }
 }
 
-/// Bytes that memtables may have while the log is replayed. Who only reads can't write them out.
+/// Bytes that memtables may have while the log is replayed. A database that is opened for reading
+/// can't write them to tables.
 fn most_replayed_bytes(options: &DbOptions) -> u64 {
     let budget = memory_budget(options, options.max_memory_usage);
     if options.read_only { u64::MAX } else { budget / unreplayed_log::SHARE_OF_BUDGET }

@@ -25,7 +25,7 @@ const SHARED_BYTES: usize = 512 << 10;
 
 /// A family that takes what is replayed.
 #[derive(Debug)]
-pub(crate) struct Target {
+pub(crate) struct ReplayedFamily {
     pub memtable: Arc<Memtable>,
     /// The files, value logs among them that commits may point into.
     pub version: Arc<Version>,
@@ -33,7 +33,7 @@ pub(crate) struct Target {
     pub flushed_through: SequenceNumber,
 }
 
-impl Target {
+impl ReplayedFamily {
     /// Keeps the value log that an operation points into until the commit is in a table.
     #[inline]
     pub(super) fn keep_value_log(&self, operation: &Operation<'_>, sequence: SequenceNumber) {
@@ -49,8 +49,8 @@ impl Target {
 
 /// All families that there are, by number.
 #[derive(Debug)]
-pub(crate) struct Targets {
-    pub families: BTreeMap<u32, Target>,
+pub(crate) struct ReplayedFamilies {
+    pub families: BTreeMap<u32, ReplayedFamily>,
     /// The first number that no family was ever given.
     pub next_family: u32,
     /// Where their memory comes from, and how much of it may be taken.

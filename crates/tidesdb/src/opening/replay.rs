@@ -17,7 +17,7 @@ use tidesdb_sys::vfs::Vfs;
 use super::inventory::{Inventory, check_number};
 use super::load::Load;
 use super::log_end;
-use super::piece::{Failure, Piece, Targets};
+use super::piece::{Failure, Piece, ReplayedFamilies};
 use super::replayed::{Replayed, open};
 use super::workers::Workers;
 use crate::version::NO_LOG;
@@ -32,7 +32,7 @@ pub(crate) fn replay_log(
     vfs: &Arc<dyn Vfs>,
     dir: &Path,
     found: &Inventory,
-    targets: Targets,
+    targets: ReplayedFamilies,
     workers: &Workers,
 ) -> Result<Replayed> {
     let (mut readers, headless) = open_segments(vfs, dir, found)?;
@@ -94,7 +94,7 @@ pub(crate) fn replay_rest(
     vfs: &Arc<dyn Vfs>,
     segments: &[Retained],
     (after, manifest): (SequenceNumber, &Path),
-    targets: Targets,
+    targets: ReplayedFamilies,
     workers: &Workers,
 ) -> Result<Option<SequenceNumber>> {
     let mut replay = Replay::new(targets, workers, after);
@@ -190,7 +190,7 @@ struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    fn new(targets: Targets, workers: &'a Workers, after: SequenceNumber) -> Self {
+    fn new(targets: ReplayedFamilies, workers: &'a Workers, after: SequenceNumber) -> Self {
         let load = Arc::new(Load::new(targets));
         let (reading, decoded) = (Piece::default(), Vec::new());
         let (waiting, failure, loaded_through) = (None, None, None);

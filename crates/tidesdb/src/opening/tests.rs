@@ -120,7 +120,7 @@ fn a_segment_without_its_first_sector_is_damage_when_it_was_synced() {
         file.write_all_at(&[0; 512], 0).unwrap();
         file.sync_data().unwrap();
         let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{:?}: {error}", reader.header());
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{:?}: {error}", reader.header());
     }
     assert!(try_open(&whole, &scheduler(), SyncMode::Full).is_ok());
 }
@@ -141,7 +141,7 @@ fn the_first_segment_without_its_first_sector_is_damage_when_another_family_was_
     file.write_all_at(&[0; 512], 0).unwrap();
     file.sync_data().unwrap();
     let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
 }
 
 /// The same where nothing was promised: a power cut may take any sector of an unsynced segment.
@@ -197,7 +197,7 @@ fn a_later_commit_in_a_table_does_not_hide_that_a_synced_one_is_lost() {
     assert!(try_open(&image.fork(), &scheduler(), SyncMode::Full).is_ok());
     damage_record_ending_at(&image, sequence);
     let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
 }
 
 /// The log of a later life begins behind all positions that the life before may have used, which is
@@ -220,7 +220,7 @@ fn a_later_lifes_segment_without_its_first_sector_is_damage_when_it_was_synced()
     file.write_all_at(&[0; 512], 0).unwrap();
     file.sync_data().unwrap();
     let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
 }
 
 /// Three unsynced segments, of which a power cut leaves all but one record. What lies behind that
@@ -385,7 +385,7 @@ fn a_file_number_that_can_not_be_one_is_damage() {
         let path = Path::new("/db").join(name);
         drop(sim.open(&path, OpenMode::CreateNew).unwrap());
         let error = try_open(&sim, &scheduler(), SyncMode::Full).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
         assert!(error.to_string().contains("below 2^56"), "{error}");
         sim.remove(&path).unwrap();
         try_open(&sim, &scheduler(), SyncMode::Full).unwrap().family("family").unwrap();
@@ -400,7 +400,7 @@ fn a_manifest_whose_next_file_number_can_not_be_one_is_damaged() {
     ManifestWriter::create(sim.as_ref(), Path::new("/db"), 1, &edit).unwrap();
     current::set_current(sim.as_ref(), Path::new("/db"), 1).unwrap();
     let error = try_open(&sim, &scheduler(), SyncMode::Full).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert!(error.to_string().contains("below 2^56"), "{error}");
 }
 
@@ -424,7 +424,7 @@ fn a_log_that_names_a_family_which_never_was_is_damage() {
         let opened = try_open(&image, &scheduler(), SyncMode::Full);
         if next_family == 0 {
             let error = opened.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
             assert!(error.to_string().contains("which the log names"), "{error}");
         } else {
             assert!(opened.unwrap().family_names().is_empty());

@@ -17,7 +17,7 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::Vfs;
 
 use super::inventory::Inventory;
-use super::piece::{Target, Targets};
+use super::piece::{ReplayedFamilies, ReplayedFamily};
 use super::replay::{replay_log, replay_rest};
 use super::replayed::Replayed;
 use super::workers::Workers;
@@ -90,14 +90,14 @@ impl UnreplayedLog {
         Ok(())
     }
 
-    fn targets(&self, core: &Core, after: SequenceNumber, most_bytes: u64) -> Targets {
+    fn targets(&self, core: &Core, after: SequenceNumber, most_bytes: u64) -> ReplayedFamilies {
         let target = |family: Arc<FamilyState>| {
             let flushed = self.flushed_through.get(&family.id).copied().unwrap_or(0);
             let view = family.view.load();
             let (memtable, version) = (Arc::clone(&view.active), Arc::clone(&view.version));
-            (family.id, Target { memtable, version, flushed_through: flushed.max(after) })
+            (family.id, ReplayedFamily { memtable, version, flushed_through: flushed.max(after) })
         };
-        Targets {
+        ReplayedFamilies {
             families: core.families.all().into_iter().map(target).collect(),
             next_family: self.next_family,
             memory: Arc::clone(&core.memory.pool),
@@ -122,7 +122,7 @@ pub(super) fn replay_first(
     vfs: &Arc<dyn Vfs>,
     path: &Path,
     found: &Inventory,
-    targets: Targets,
+    targets: ReplayedFamilies,
     workers: &Workers,
 ) -> Result<Replayed> {
     let _span = span!(INFO, "recovery", families = targets.families.len());

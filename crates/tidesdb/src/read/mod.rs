@@ -7,8 +7,8 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod copied;
-mod deleted;
 mod expiry;
+mod freed_by_deletion;
 mod get;
 mod many;
 mod pinned;

@@ -26,7 +26,7 @@ struct Range<'a> {
 /// See [`crate::Family::approximate_count`].
 ///
 /// # Errors
-/// `Corrupt` or `Io` when a table can't be opened.
+/// `Corruption` or `Io` when a table can't be opened.
 pub(crate) fn approximate_count(
     core: &Core,
     family: &FamilyState,
@@ -86,7 +86,7 @@ fn share_of(file: &Arc<TableFile>, range: Range<'_>) -> Result<f64> {
 /// there is one. Tables that a range tombstone covers do not count.
 ///
 /// # Errors
-/// `Corrupt` or `Io` when a table can't be opened.
+/// `Corruption` or `Io` when a table can't be opened.
 pub(crate) fn bytes_between(version: &Version, start: &[u8], end: Option<&[u8]>) -> Result<u64> {
     let range = Range { from: Some(start), to: end };
     let is_gone = |table: &TableFile| version.is_covered_for(&table.record, &[]);

@@ -9,7 +9,8 @@ use crate::family::{FamilyState, View};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelStats {
-    /// The level; 1 is the newest on disk.
+    /// The level: 1 for runs that flushes wrote, 2 for runs that compactions wrote. It says nothing
+    /// of age.
     pub level: u32,
     /// Sorted runs.
     pub runs: u64,

@@ -14,7 +14,8 @@ const HEIGHT: u64 = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreeLevelStats {
-    /// The level; 1 is the newest on disk.
+    /// The level: 1 for runs that flushes wrote, 2 for runs that compactions wrote. It says nothing
+    /// of age.
     pub level: u32,
     /// Tables that are B+trees.
     pub tables: u64,

@@ -38,7 +38,8 @@ pub struct WorkStats {
     pub compaction_slices: u64,
     /// Those of them that failed or were given up.
     pub compaction_failures: u64,
-    /// Steps that compactions ended, and that stay done whatever comes of the compaction.
+    /// Steps that compactions have installed. A step stays installed when the compaction fails
+    /// later.
     pub compaction_steps: u64,
     /// Nanoseconds that compactions took.
     pub compaction_nanos: u64,

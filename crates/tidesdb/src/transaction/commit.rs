@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use super::conflicts::{Validation, WriteConflicts};
 use super::handle::{State, Transaction};
@@ -86,7 +86,7 @@ impl Transaction {
     }
 
     fn commit_changes(&mut self, options: WriteOptions) -> Result<Option<u64>> {
-        if !self.core().health.is_at_home() {
+        if !self.core().health.is_opening_process() {
             return Err(Error::Forked);
         }
         let (visible, again) = match self.state {
@@ -138,7 +138,7 @@ impl Transaction {
         {
             let mut check = WriteConflicts::new(core, batch, snapshot.sequence);
             check.look(core.storage.log.published())?;
-            step("looked");
+            sync_point("looked");
             let prepared = core.prepare(batch, options)?;
             let place = prepared.take_place()?;
             return match check.look_in_place(place.range().0) {

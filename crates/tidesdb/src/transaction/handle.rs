@@ -206,7 +206,7 @@ impl Transaction {
     /// # Errors
     /// `Invalid` for a finished transaction; `Forked`.
     pub fn rollback(&mut self) -> Result<()> {
-        self.core().health.check_at_home()?;
+        self.core().health.check_not_forked()?;
         if self.state == State::Finished {
             return Err(Error::TransactionFinished);
         }
@@ -249,7 +249,7 @@ impl Transaction {
     #[inline(never)]
     fn give_up_snapshot(&self, snapshot: Registration) {
         let core = self.core();
-        if !core.health.is_at_home() {
+        if !core.health.is_opening_process() {
             return;
         }
         if self.level == IsolationLevel::Serializable {
@@ -276,8 +276,8 @@ impl Transaction {
     }
 
     /// For calls that touch nothing but the transaction, so that nothing else looks.
-    pub(super) fn check_active_at_home(&self) -> Result<()> {
-        self.core().health.check_at_home()?;
+    pub(super) fn check_active_not_forked(&self) -> Result<()> {
+        self.core().health.check_not_forked()?;
         self.check_active()
     }
 

@@ -11,7 +11,7 @@ impl Transaction {
     /// # Errors
     /// `Invalid` for a finished transaction; `Forked`.
     pub fn savepoint(&mut self, name: &str) -> Result<()> {
-        self.check_active_at_home()?;
+        self.check_active_not_forked()?;
         self.writes.get_or_insert_default().savepoint(name);
         Ok(())
     }
@@ -29,7 +29,7 @@ impl Transaction {
     /// `NotFound`, `Invalid` for a finished transaction, `Forked`; nothing has changed then.
     #[doc(alias = "rollback_to")]
     pub fn rollback_to_savepoint(&mut self, name: &str) -> Result<()> {
-        self.check_active_at_home()?;
+        self.check_active_not_forked()?;
         self.writes.get_or_insert_default().rollback_to(name)
     }
 
@@ -40,7 +40,7 @@ impl Transaction {
     #[doc(alias = "release")]
     #[doc(alias = "pop_savepoint")]
     pub fn release_savepoint(&mut self, name: &str) -> Result<()> {
-        self.check_active_at_home()?;
+        self.check_active_not_forked()?;
         self.writes.get_or_insert_default().release(name)
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct ObsoleteFiles {
     sweeping: Mutex<()>,
     sweep_later: OnceLock<SweepLater>,
     /// Whose files they are.
-    home: ProcessMark,
+    opened_in: ProcessMark,
 }
 
 impl std::fmt::Debug for ObsoleteFiles {
@@ -53,7 +53,7 @@ impl ObsoleteFiles {
             dead: Mutex::default(),
             sweeping: Mutex::default(),
             sweep_later: OnceLock::new(),
-            home: ProcessMark::of_this(),
+            opened_in: ProcessMark::of_this(),
         }
     }
 
@@ -76,7 +76,7 @@ impl ObsoleteFiles {
     fn note(&self, path: PathBuf, table: Option<u64>) {
         // In a forked child, where the last reader may be as well, files stay and the lock may be
         // held for good (I-238).
-        if !self.home.is_here() {
+        if !self.opened_in.is_here() {
             return;
         }
         let mut dead = lock(&self.dead);
@@ -235,7 +235,7 @@ mod tests {
         let blocks = Arc::new(BlockCache::new(1 << 20, 4096));
         let mut obsolete = ObsoleteFiles::new(vfs, blocks);
         obsolete.add(PathBuf::from("/db/1.vlog"));
-        obsolete.home = ProcessMark::of_another();
+        obsolete.opened_in = ProcessMark::of_another();
         let obsolete = Arc::new(obsolete);
         let held = lock(&obsolete.dead);
         let (noted, ended) = (Arc::clone(&obsolete), mpsc::channel());

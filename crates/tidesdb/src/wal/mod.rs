@@ -31,7 +31,7 @@
 
 mod active;
 mod commit;
-mod left_out;
+mod dropped_commits;
 mod read_back;
 mod repair;
 mod retention;
@@ -61,7 +61,7 @@ use crate::telemetry::latency::LatencyMeter;
 
 pub(crate) use self::active::NoSegmentAt;
 pub(crate) use self::commit::{ANY_KEY, FullSegment, Reservation, signature_of};
-pub(crate) use self::left_out::LeftOut;
+pub(crate) use self::dropped_commits::LeftOut;
 pub(crate) use self::segments::Retained;
 
 /// Where and how the log is written.

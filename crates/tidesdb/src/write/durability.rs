@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use super::place::Visible;
 use super::{WriteBatch, WriteOptions};
@@ -65,7 +65,7 @@ impl Core {
     fn wait_durable(&self, sequence: SequenceNumber) -> Result<()> {
         let _span = span!(DEBUG, "sync_wait", sequence = sequence);
         let started = self.env.clock.monotonic_nanos();
-        step("visible");
+        sync_point("visible");
         let synced = self.storage.log.sync_commit(sequence);
         note_sync(self.env.clock.monotonic_nanos().saturating_sub(started));
         synced.or_else(|cause| self.sync_by_repair(sequence, cause))

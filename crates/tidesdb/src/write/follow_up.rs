@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 use tidesdb_base::event::Event;
 use tidesdb_files::wal::Operation;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use super::place::Visible;
 use super::{WriteBatch, WriteOptions};
@@ -53,7 +53,7 @@ impl Core {
     /// Freezes what a batch has filled, and calls the hooks.
     #[cold]
     fn follow_up(&self, batch: &WriteBatch, Visible { sequence, fills }: Visible) {
-        step("before the hooks");
+        sync_point("before the hooks");
         for family in batch.families.iter() {
             if fills {
                 self.freeze_if_full(family);

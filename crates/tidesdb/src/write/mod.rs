@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | | `batch`, `batch_contents`, `options` | what callers ask for |
 //! | 1 | `admission` | writers are slowed down |
-//! | | `disk_space` | puts do not use up a nearly full disk |
+//! | | `memory_review` | memory that is nearly used up: memtables are flushed early |
+//! | | `full_disk` | puts do not use up a nearly full disk |
 //! | | `first_commit` | the log is begun, where the opening has not |
 //! | 2 | `prepared` | a batch from its admission to its publication |
 //! | | `direct_values` | the largest values go to a value log |
@@ -13,6 +14,7 @@
 //! | | `batch_counts` | what is counted for each family |
 //! | 7 | `durability` | syncs |
 //! | 8 | `follow_up`, `freeze` | hooks, and memtables that are full |
+//! | | `retained_log` | log that families keep which are rarely written |
 
 mod admission;
 mod apply;
@@ -21,14 +23,16 @@ mod batch_contents;
 mod batch_counts;
 mod commit;
 mod direct_values;
-mod disk_space;
 mod durability;
 mod first_commit;
 mod follow_up;
 mod freeze;
+mod full_disk;
+mod memory_review;
 mod options;
 mod place;
 mod prepared;
+mod retained_log;
 
 pub use self::batch::WriteBatch;
 pub use self::options::WriteOptions;

@@ -30,6 +30,7 @@ pub struct WriteOptions {
     /// [`Error::Stalled`] at once, and nothing is written. A sync that is asked for is waited for
     /// all the same, and so are the writing of a value of 1 MiB or more, and the next segment of
     /// the log where it is not ready. Default `false`.
+    #[doc(alias = "no_slowdown")]
     pub no_wait: bool,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::Core;
 use crate::family::FamilyState;
@@ -57,7 +57,7 @@ impl Core {
     ) -> Result<std::result::Result<Reservation<'_>, FullSegment>> {
         match self.storage.log.try_reserve(payload.len(), signature) {
             Ok(Ok(place)) => {
-                step("place taken");
+                sync_point("place taken");
                 if let Err(refused) = self.storage.refuse_doubt(families) {
                     return Err(self.call_off(place, payload, refused));
                 }
@@ -122,18 +122,18 @@ fn log_and_apply(
     apply: impl FnOnce(SequenceNumber) -> Result<bool>,
 ) -> Result<Visible> {
     let (_, sequence) = place.range();
-    step("checked");
+    sync_point("checked");
     // 4. Copy the record into the segment.
     place.write(payload)?;
-    step("logged");
+    sync_point("logged");
     // 5. Insert into the memtables.
     let fills = match apply(sequence) {
         Ok(fills) => fills,
         Err(cause) => return Err(place.fail(cause)),
     };
-    step("applied");
+    sync_point("applied");
     // 6. Publish in log order.
     let sequence = place.complete()?;
-    step("published");
+    sync_point("published");
     Ok(Visible { sequence, fills })
 }

@@ -1,8 +1,8 @@
-//! A batch on its way through the steps of a put, from its admission to its publication.
+//! A batch that is admitted and encoded, and the steps of a put that follow.
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::wal::record::record_bytes;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use super::admission::Admission;
 use super::apply::apply_batch;
@@ -60,7 +60,7 @@ impl Core {
         }
         admission.pass();
         self.ensure_log_begun()?;
-        step("batch accepted");
+        sync_point("batch accepted");
         Ok(())
     }
 

@@ -64,7 +64,7 @@ fn a_node_with_other_leaves_than_the_root_says_is_corruption() {
                 let context = format!("node {forged_node}, more: {more}");
                 assert!(right_or_corrupt(&file, &model, len, &context), "{context}");
                 let table = open(&file).unwrap();
-                assert_eq!(table.verify().unwrap_err().kind(), ErrorKind::Corrupt);
+                assert_eq!(table.verify().unwrap_err().kind(), ErrorKind::Corruption);
                 let Index::Tree(index) = &table.index else { panic!("a flat index") };
                 let error = whole::read(&table, index).unwrap_err().to_string();
                 let expected = format!("expected index node {forged_node} of ");
@@ -85,7 +85,7 @@ fn a_separator_of_the_root_that_is_not_the_nodes_is_found_by_a_check() {
             }
         });
         let error = open(&file).unwrap().verify().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{forged_node}");
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{forged_node}");
     }
 }
 

@@ -125,7 +125,7 @@ fn walks_make_a_table_hold_nothing_and_checks_read_the_file() {
     let place = index.node_handle(1).unwrap();
     file.change(|bytes| bytes[place.offset as usize + 5] ^= 1);
     assert!(table.lookup(&model.keys().next().unwrap().0, u64::MAX, &Uncached).is_ok());
-    assert_eq!(table.verify().unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(table.verify().unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 /// A node that passes its checksum and contradicts itself is never held.
@@ -160,7 +160,7 @@ fn a_node_with_a_gap_between_its_leaves_is_not_held() {
     let (key, _) = model.keys().next().unwrap();
     assert!(table.lookup(key, u64::MAX, &Uncached).unwrap().is_some());
     assert_eq!(nodes_held(&table).0, 0);
-    assert_eq!(table.verify().unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(table.verify().unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 /// Once lookups have needed half of the nodes the table holds all of them, where there is room.
@@ -246,7 +246,7 @@ fn a_damaged_node_leaves_lookups_elsewhere_as_they_were() {
                 answered += 1;
             }
             Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Corrupt);
+                assert_eq!(error.kind(), ErrorKind::Corruption);
                 refused += 1;
             }
         }

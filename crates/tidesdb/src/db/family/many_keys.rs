@@ -68,7 +68,7 @@ impl Family {
     /// ```
     ///
     /// # Errors
-    /// `Corrupt` or `Io` when a table can't be opened, `Closed`.
+    /// `Corruption` or `Io` when a table can't be opened, `Closed`.
     pub fn approximate_count(&self, range: impl KeyRange) -> Result<u64> {
         self.core().health.check_readable(&self.state)?;
         // What is left are limits in an order of the application's own.

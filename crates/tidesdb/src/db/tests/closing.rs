@@ -198,7 +198,7 @@ fn a_function_that_a_call_of_the_database_calls_can_not_close_it() {
     }
     let compacted = family.clone();
     returns("a close in a compaction", move || compacted.compact().unwrap());
-    assert_eq!(std::mem::take(&mut *refused.lock().unwrap()), [ErrorKind::Stalled]);
+    assert_eq!(std::mem::take(&mut *refused.lock().unwrap()), [ErrorKind::Invalid]);
     let (copied, noted) = (db.clone(), Arc::clone(&refused));
     returns("a close in a backup", move || {
         let copy = copied.backup_with_progress("/copy", CopyOptions::default(), &mut |_| {
@@ -208,7 +208,7 @@ fn a_function_that_a_call_of_the_database_calls_can_not_close_it() {
         copy.unwrap();
     });
     let kinds = std::mem::take(&mut *refused.lock().unwrap());
-    assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == ErrorKind::Stalled), "{kinds:?}");
+    assert!(!kinds.is_empty() && kinds.iter().all(|kind| *kind == ErrorKind::Invalid), "{kinds:?}");
     family.put(b"key", b"3").unwrap();
     *place.lock().unwrap() = None;
     db.close().unwrap();

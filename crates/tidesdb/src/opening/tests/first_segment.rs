@@ -61,7 +61,7 @@ fn assert_no_beginning_is_damage(whole: &Arc<SimVfs>) {
     file.write_all_at(&[0; 512], 0).unwrap();
     file.sync_data().unwrap();
     let error = try_open(&image, &scheduler(), SyncMode::Full).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "{:?}: {error}", first.header());
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{:?}: {error}", first.header());
 }
 
 /// Opens a copy of a database whose log begins with segment `start`, without the file of that.
@@ -89,7 +89,7 @@ fn a_prepared_file_does_not_stand_for_the_first_segment() {
     let readers = segments(&image);
     assert_eq!(readers.len(), 1, "the other file is no segment yet");
     let error = open_without(&image, readers[0].header().number).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert!(try_open(&image, &scheduler(), SyncMode::Full).is_ok());
 }
 
@@ -114,7 +114,7 @@ fn a_first_segment_that_others_knew_of_is_missed_when_another_family_was_flushed
     image.sync_dir(Path::new("/db")).unwrap();
     let start = segments(&image)[0].header().number;
     let error = open_without(&image, start).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert!(error.to_string().contains("was on disk through"), "{error}");
     assert!(try_open(&image, &scheduler(), SyncMode::Full).is_ok());
 }

@@ -71,7 +71,7 @@ const fn deletion(window: Window) -> Change {
 /// Calls `found` with the changes of a key, newest first, until it returns false.
 ///
 /// # Errors
-/// `Corrupt` or `Io` when a table can't be read.
+/// `Corruption` or `Io` when a table can't be read.
 pub(super) fn changes_of_key(
     blocks: &Arc<BlockCache>,
     view: &View,
@@ -142,7 +142,7 @@ pub(super) struct ReadChange<'a> {
 /// Each key and range that is looked at is taken from `budget`; false when that was not enough.
 ///
 /// # Errors
-/// What `found` returns; `Corrupt` or `Io` when a table can't be read.
+/// What `found` returns; `Corruption` or `Io` when a table can't be read.
 pub(super) fn changes_of_reads(
     blocks: &Arc<BlockCache>,
     (reads, snapshot): (&ReadSet, ReadPoint),
@@ -190,7 +190,7 @@ pub(super) fn changes_of_reads(
 /// false when that was not enough.
 ///
 /// # Errors
-/// What `found` returns; `Corrupt` or `Io` when a table can't be read.
+/// What `found` returns; `Corruption` or `Io` when a table can't be read.
 fn changes_of_range(
     blocks: &Arc<BlockCache>,
     view: &View,

@@ -72,7 +72,7 @@ impl ReadConflicts {
     /// than the bounds say.
     ///
     /// # Errors
-    /// `Corrupt` or `Io` when a table can't be read.
+    /// `Corruption` or `Io` when a table can't be read.
     pub(super) fn note_versions(
         &mut self,
         blocks: &Arc<BlockCache>,

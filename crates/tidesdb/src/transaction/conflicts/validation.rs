@@ -7,7 +7,7 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use super::logged_changes::{Bounds, MOST_TRIES, MOST_WAITED_FOR_BYTES};
 use super::read_conflicts::ReadConflicts;
@@ -91,7 +91,7 @@ impl<'t> Validation<'t> {
             self.catch_ups += 1;
             self.look_outside()?;
         }
-        step("looked");
+        sync_point("looked");
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl<'t> Validation<'t> {
             return self.look(self.core.storage.log.published());
         }
         let snapshot = self.core.register_snapshot();
-        step("snapshot of a look");
+        sync_point("snapshot of a look");
         let looked = self.look(snapshot.sequence);
         self.core.release_snapshot(snapshot);
         looked
@@ -166,7 +166,7 @@ impl<'t> Validation<'t> {
             // A commit that was judged already and overwrites what was read must be seen.
             let last = lock(&self.core.isolation.dependencies).last_commit();
             self.core.storage.log.wait_published(last);
-            step("reads recorded");
+            sync_point("reads recorded");
         }
         let snapshot = self.core.register_snapshot();
         let looked = match self.level {
@@ -295,7 +295,7 @@ impl<'t> Validation<'t> {
 
     /// Serializable: refuses a commit that could close a cycle, and records others.
     fn judge(&mut self, commit: Option<SequenceNumber>) -> Result<()> {
-        step("to be judged");
+        sync_point("to be judged");
         let Some(mut dependencies) = self.dependencies.take() else { return Ok(()) };
         let (snapshot, conflicts) = (self.snapshot.sequence, &self.read_conflicts.commits);
         let candidate = Candidate { snapshot, commit, conflicts };

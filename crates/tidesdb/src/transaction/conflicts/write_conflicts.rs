@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
-use tidesdb_sys::steps::step;
+use tidesdb_sys::sync_points::sync_point;
 
 use super::changes::changes_of_key;
 use super::views::Views;
@@ -100,7 +100,7 @@ pub(super) fn wait_for_conflicting(log: &Wal, start: u64, signature: u64) {
         ANY_KEY => log.wait_published(start),
         some => log.wait_for_conflicting(start, some),
     }
-    step("waited for others");
+    sync_point("waited for others");
 }
 
 /// A family's name and the key that is stored as `key`, for an error.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tidesdb_base::ValueKind;
 
 use super::tables::{Entry, Run, Table, Weights, places};
-use crate::compaction::steps::{Cut, StepSizes, StepTable, holds, released, tables_over};
+use crate::compaction::step_bounds::{Cut, StepSizes, StepTable, holds, released, tables_over};
 use crate::output::drop_rules::{DropRules, Verdict};
 use crate::output::key_partitions::KeySpan;
 

@@ -7,7 +7,7 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_files::sstable::ExpiryOctiles;
 
 use crate::compaction::expiry::ExpiringTable;
-use crate::compaction::steps::StepTable;
+use crate::compaction::step_bounds::StepTable;
 use crate::output::key_partitions::KeySpan;
 
 /// A version of a key. It stands for as many others that are like it.

@@ -7,7 +7,7 @@ use super::policies::{Choice, Policy};
 use super::report::Figures;
 use super::tables::Table;
 use super::world::World;
-use crate::compaction::steps::{StepSizes, StepTable, bytes_within, tables_over};
+use crate::compaction::step_bounds::{StepSizes, StepTable, bytes_within, tables_over};
 
 const THREADS: usize = 2;
 

@@ -12,7 +12,7 @@ use super::report::Figures;
 use super::tables::{Entry, Run, Weights};
 use super::value_logs::ValueLogs;
 use crate::compaction::plan::Activity;
-use crate::compaction::steps::StepTable;
+use crate::compaction::step_bounds::StepTable;
 use crate::output::key_partitions::KeySpan;
 
 /// Parts of the key space in which garbage is collected, as in the engine.

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `families` | column families: creating, finding, renaming, dropping |
 //! | `copies` | checkpoints and backups |
-//! | `upkeep` | what users have done to the files, and when |
-//! | `figures` | statistics |
+//! | `maintenance` | flush, compact, pause, verify |
+//! | `statistics` | statistics |
 
 mod copies;
 mod families;
-mod figures;
-mod upkeep;
+mod maintenance;
+mod statistics;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Db {
     /// `Invalid` for wrong options, `NotFound` when there is no database (or the directory holds
     /// something else, or a repair of it was killed: see [`crate::salvage::finish_repair`]),
     /// `Locked` when another process or handle has it open to write, or for reading when this one
-    /// would write; `Corrupt` when what was promised to be on disk is damaged, `Io`. Nothing on
+    /// would write; `Corruption` when what was promised to be on disk is damaged, `Io`. Nothing on
     /// disk has changed then, but that part of a log larger than memory may have been written to
     /// tables.
     pub fn open(path: impl AsRef<Path>, options: DbOptions) -> Result<Self> {

@@ -115,7 +115,7 @@ impl Core {
         self.storage.files.obsolete.on_first(move || {
             let Some(core) = this.upgrade() else { return };
             // In a forked child the files and threads are the parent's.
-            let is_ours = core.health.is_at_home() && !core.health.is_closed();
+            let is_ours = core.health.is_opening_process() && !core.health.is_closed();
             if is_ours && core.work.jobs.are_done() {
                 core.submit(Lane::Housekeeping, |_| ());
             }
@@ -190,7 +190,7 @@ impl Core {
     /// Why background work failed; [`Error::Stalled`] when it gets nowhere.
     pub(crate) fn wait_idle(&self) -> Result<()> {
         // Locks that are taken below may be held for good in a forked child.
-        self.health.check_at_home()?;
+        self.health.check_not_forked()?;
         let mut stall_timer = self.stall_timer_with_all_work();
         loop {
             let seen = self.work.progress.now();
@@ -210,16 +210,16 @@ impl Core {
         }
     }
 
-    /// Waits until no job is queued or runs. No compaction begins by itself from now on: the end of
+    /// Waits until no job is queued or runs. From now on no compaction begins by itself: the end of
     /// one would queue the next, as long as there is a backlog. Failures of jobs are left to the
     /// callers that ask for them.
     ///
     /// # Errors
     /// [`Error::Stalled`] when the work gets nowhere, [`Error::Closed`], and why writes are
     /// refused.
-    pub(crate) fn wait_for_running(&self) -> Result<()> {
+    pub(crate) fn finish_compactions(&self) -> Result<()> {
         // As in `wait_idle`.
-        self.health.check_at_home()?;
+        self.health.check_not_forked()?;
         self.work.control.end_compactions();
         let mut stall_timer = self.stall_timer_with_all_work();
         loop {

@@ -46,7 +46,7 @@ impl Db {
     /// As [`Db::checkpoint`], with options.
     ///
     /// # Errors
-    /// As [`Db::checkpoint`]; `Corrupt` when the copy does not verify.
+    /// As [`Db::checkpoint`]; `Corruption` when the copy does not verify.
     pub fn checkpoint_with(&self, path: impl AsRef<Path>, options: CopyOptions) -> Result<()> {
         self.checkpoint_with_progress(path, options, &mut |_| Ok(()))
     }

@@ -1,7 +1,9 @@
 //! What all handles, jobs and iterators of an open database share.
 
+mod background_control;
+mod background_work;
 mod callers;
-mod control;
+mod disk_space;
 mod environment;
 mod families;
 mod health;
@@ -9,15 +11,16 @@ mod jobs;
 mod owner;
 mod progress_signal;
 mod requests;
+mod snapshots;
 mod storage;
-mod work;
 
 use std::sync::{Arc, Weak};
 
 use tidesdb_base::error::{Error, Result};
 
+pub(crate) use self::background_control::BackgroundControl;
+pub(crate) use self::background_work::BackgroundWork;
 pub(crate) use self::callers::{CallerAtWork, Callers};
-pub(crate) use self::control::Control;
 pub(crate) use self::environment::Environment;
 pub(crate) use self::families::{Families, check_name, check_number_of_families};
 pub(crate) use self::health::Health;
@@ -26,7 +29,6 @@ pub(crate) use self::owner::{Owner, OwnerShare, SharedOwner, ShutDown};
 pub(crate) use self::progress_signal::ProgressSignal;
 pub(crate) use self::requests::{BackgroundRequests, TryCommit};
 pub(crate) use self::storage::Storage;
-pub(crate) use self::work::FileWork;
 use crate::family::FamilyState;
 use crate::flow::DatabaseFlow;
 use crate::isolation::Isolation;
@@ -45,7 +47,7 @@ pub(crate) struct Core {
     pub isolation: Isolation,
     /// How fast writers may go.
     pub flow: DatabaseFlow,
-    pub work: FileWork,
+    pub work: BackgroundWork,
     pub telemetry: Telemetry,
 }
 
@@ -60,12 +62,12 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::FamilyDropped`], [`Error::Broken`],
-    /// [`Error::OpenedReadOnly`]; [`Error::InvalidArgument`] for a family of another database.
+    /// [`Error::ReadOnly`]; [`Error::InvalidArgument`] for a family of another database.
     #[inline]
     pub(crate) fn check_writable(&self, family: &FamilyState) -> Result<()> {
         self.health.check_readable(family)?;
         if self.env.options.read_only {
-            return Err(Error::OpenedReadOnly);
+            return Err(Error::ReadOnly);
         }
         self.health.check()?;
         if self.env.identity != family.database {
@@ -77,11 +79,11 @@ impl Core {
     /// Whether files of the directory may be changed at all.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::OpenedReadOnly`], [`Error::Broken`].
+    /// [`Error::Closed`], [`Error::ReadOnly`], [`Error::Broken`].
     pub(crate) fn check_changeable(&self) -> Result<()> {
         self.health.check_open()?;
         if self.env.options.read_only {
-            return Err(Error::OpenedReadOnly);
+            return Err(Error::ReadOnly);
         }
         self.health.check()
     }
@@ -95,7 +97,7 @@ impl Core {
         work: impl Fn(&Self, &Arc<FamilyState>) -> Result<()>,
     ) -> Result<()> {
         // The lock of the families may be held for good in a forked child.
-        self.health.check_at_home()?;
+        self.health.check_not_forked()?;
         self.families.all().iter().try_for_each(|family| match work(self, family) {
             Err(Error::FamilyDropped(_)) => Ok(()),
             other => other,

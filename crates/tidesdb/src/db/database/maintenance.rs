@@ -1,4 +1,4 @@
-//! What users have done to the files of a database, and when.
+//! Flushing, compacting, pausing and verifying, as users ask for it.
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::options::RuntimeOptions;
@@ -35,16 +35,16 @@ impl Db {
         self.core().wait_idle()
     }
 
-    /// Waits until no flush is queued or running and no compaction runs. For a program that is
-    /// about to close the database, and that does not want work given up which is under way: from
-    /// this call on no compaction begins by itself, of those that are queued none either, until
-    /// the database is opened again.
+    /// Waits until no flush is queued or running and no compaction runs, before the database is
+    /// closed: a close ends compactions that run, and their work is lost. From this call on no
+    /// compaction begins by itself until the database is opened again, also none of those that are
+    /// queued.
     ///
     /// # Errors
     /// `Stalled` when the work gets nowhere, `Closed`, `Broken`, `LogFailed`. Why a flush or a
     /// compaction failed is returned by [`Db::wait_idle`].
-    pub fn wait_for_running(&self) -> Result<()> {
-        self.core().wait_for_running()
+    pub fn finish_compactions(&self) -> Result<()> {
+        self.core().finish_compactions()
     }
 
     /// As [`Db::compact`], and waits until no background work is left at all: also for compactions
@@ -76,14 +76,15 @@ impl Db {
     }
 
     /// Gives up all compactions that run, without effect, and starts no more until the database is
-    /// opened again: calls that ask for some return [`Error::Cancelled`], of kind `Closed`, also
-    /// those that are under way. Flushes, reads and writes go on. Returns when no compaction runs
-    /// any more.
+    /// opened again: calls that ask for some return [`Error::CompactionsStopped`], of kind
+    /// `Closed`, also those that are under way. Flushes, reads and writes go on. Returns when no
+    /// compaction runs any more.
     ///
     /// # Errors
     /// `Closed`; `Stalled` when a compaction has not ended within 30 seconds.
     #[doc(alias = "cancel_compactions")]
     #[doc(alias = "cancel_background_work")]
+    #[doc(alias = "disable_manual_compaction")]
     pub fn stop_compactions(&self) -> Result<()> {
         self.core().stop_compactions()
     }
@@ -100,6 +101,7 @@ impl Db {
     ///
     /// # Errors
     /// `NotDurable` when the log can neither be synced nor repaired; `Closed`.
+    #[doc(alias = "sync_wal")]
     pub fn sync_log(&self) -> Result<()> {
         let core = self.core();
         core.health.check_open()?;

@@ -14,7 +14,7 @@ impl Core {
     /// there; 0 when there is none, or that is deleted. It counts as no get.
     ///
     /// # Errors
-    /// `Corrupt` or `Io` when a table can't be read.
+    /// `Corruption` or `Io` when a table can't be read.
     pub(crate) fn bytes_in_tables(
         &self,
         family: &FamilyState,

@@ -1,10 +1,8 @@
-//! Whether there is space on the disk for a commit, see `flow/disk.rs`.
+//! How much space there is on the disk for commits, flushes and compactions, see `flow/disk.rs`.
 
 use std::sync::atomic::Ordering;
 
-use tidesdb_base::error::{Error, Result};
-
-use crate::core::Core;
+use super::Core;
 use crate::family::FamilyState;
 use crate::flow::disk;
 
@@ -38,42 +36,5 @@ impl Core {
         let volume = self.env.vfs.volume_bytes(&self.env.path).ok();
         let kept = family.options.load().least_free_bytes(volume);
         Some((self.env.vfs.free_bytes(&self.env.path).ok()?, kept))
-    }
-
-    /// Refuses a put while only the reserve is left.
-    ///
-    /// # Errors
-    /// [`Error::Io`] of kind `Full`.
-    #[cold]
-    pub(crate) fn check_disk(&self) -> Result<()> {
-        self.review_disk(0);
-        if !self.flow.disk.is_short() {
-            return Ok(());
-        }
-        let what = "what is left of the disk is kept for deletions";
-        let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
-        Err(Error::io("reserve space for", &self.env.path, full))
-    }
-
-    /// Commits, and has garbage collected where that may help a commit that found no space. One
-    /// that got no memory is refused at once: the repair of the log, which writes memory to tables,
-    /// is queued by then.
-    ///
-    /// # Errors
-    /// What `commit` returns.
-    #[inline]
-    pub(crate) fn with_room(
-        &self,
-        deletes: bool,
-        mut commit: impl FnMut() -> Result<()>,
-    ) -> Result<()> {
-        match commit() {
-            Err(e) if e.is_disk_full() => self.make_room(deletes, e, &mut commit)?,
-            other => other?,
-        }
-        if deletes && self.flow.disk.note_deletion() {
-            self.reclaim_disk();
-        }
-        Ok(())
     }
 }

@@ -15,7 +15,7 @@ use tidesdb_sys::vfs::{DirEntry, LockGuard, LockMode, Vfs};
 
 /// A directory for a copy, locked so that no other opening makes a database of it meanwhile.
 #[derive(Debug)]
-pub(super) struct Target<'a> {
+pub(super) struct CopyDirectory<'a> {
     vfs: &'a dyn Vfs,
     path: &'a Path,
     made: bool,
@@ -26,7 +26,7 @@ pub(super) struct Target<'a> {
     is_named: bool,
 }
 
-impl<'a> Target<'a> {
+impl<'a> CopyDirectory<'a> {
     /// Makes the directory if need be, or clears what an interrupted copy left in it.
     ///
     /// # Errors
@@ -192,7 +192,7 @@ mod tests {
         family.put(b"key", b"value").unwrap();
         for files in [&[][..], &["000001.klog", "MANIFEST-000002", CURRENT_TEMPORARY][..]] {
             // Dropped, as by the end of the process: the lock goes and the files stay.
-            drop(Target::take(&vfs, &copy).unwrap());
+            drop(CopyDirectory::take(&vfs, &copy).unwrap());
             for file in files {
                 std::fs::write(copy.join(file), "a part").unwrap();
             }
@@ -207,11 +207,11 @@ mod tests {
             assert!(matches!(db.backup(&copy), Err(Error::NotEmpty(_))));
             std::fs::remove_dir_all(&copy).unwrap();
         }
-        drop(Target::take(&vfs, &copy).unwrap());
+        drop(CopyDirectory::take(&vfs, &copy).unwrap());
         std::fs::write(copy.join("notes"), "mine").unwrap();
         assert!(matches!(db.backup(&copy), Err(Error::NotEmpty(_))));
         std::fs::remove_file(copy.join("notes")).unwrap();
-        let held = Target::take(&vfs, &copy).unwrap();
+        let held = CopyDirectory::take(&vfs, &copy).unwrap();
         assert!(matches!(db.backup(&copy), Err(Error::Locked(_))));
         held.remove();
         assert_eq!(std::fs::read_dir(&copy).unwrap().count(), 0);

@@ -6,13 +6,13 @@ use tidesdb_base::error::{Error, Result};
 
 /// What users have asked of background work.
 #[derive(Debug, Default)]
-pub(crate) struct Control {
+pub(crate) struct BackgroundControl {
     /// Callers that want no flush and no compaction to start.
     paused: AtomicU64,
     /// Threads of callers that free the disk.
     reclaims: AtomicU64,
     /// No compaction runs any more until the database is reopened.
-    cancelled: AtomicBool,
+    stopped: AtomicBool,
     /// No compaction starts by itself any more until the database is reopened.
     ending: AtomicBool,
     /// Number of the timer of interval syncs that is in force; others end.
@@ -23,20 +23,21 @@ pub(crate) struct Control {
 
 // ORDERING: SeqCst throughout: set before the flags of running work are read, and read by that
 // work after it has set its flag, so that one of the two sees the other.
-impl Control {
-    /// No flush and no compaction starts any more until as many calls of [`Control::resume`].
+impl BackgroundControl {
+    /// No flush and no compaction starts any more until as many calls of
+    /// [`BackgroundControl::resume`].
     pub(crate) fn pause(&self) {
         self.paused.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Takes one call of [`Control::pause`] back; true when it was the last.
+    /// Takes one call of [`BackgroundControl::pause`] back; true when it was the last.
     pub(crate) fn resume(&self) -> bool {
         let less_one = |paused: u64| paused.checked_sub(1);
         let before = self.paused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less_one);
         before == Ok(1)
     }
 
-    /// Takes all calls of [`Control::pause`] back.
+    /// Takes all calls of [`BackgroundControl::pause`] back.
     pub(crate) fn end_pauses(&self) {
         self.paused.store(0, Ordering::SeqCst);
     }
@@ -63,21 +64,21 @@ impl Control {
 
     /// No compaction runs any more.
     pub(crate) fn stop_compactions(&self) {
-        self.cancelled.store(true, Ordering::SeqCst);
+        self.stopped.store(true, Ordering::SeqCst);
     }
 
-    /// True once compactions were cancelled.
+    /// True once compactions were stopped.
     pub(crate) fn compactions_are_stopped(&self) -> bool {
-        self.cancelled.load(Ordering::SeqCst)
+        self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Refuses to compact once compactions were cancelled: a caller must not take what was not
+    /// Refuses to compact once compactions were stopped: a caller must not take what was not
     /// compacted for compacted.
     ///
     /// # Errors
-    /// [`Error::Cancelled`].
+    /// [`Error::CompactionsStopped`].
     pub(crate) fn check_compactions_run(&self) -> Result<()> {
-        if self.compactions_are_stopped() { Err(Error::Cancelled) } else { Ok(()) }
+        if self.compactions_are_stopped() { Err(Error::CompactionsStopped) } else { Ok(()) }
     }
 
     /// No compaction starts by itself any more; those that run go on.

@@ -48,7 +48,7 @@ impl Db {
         compare: impl Fn(&[u8], &[u8]) -> Ordering + Send + Sync + 'static,
     ) -> Result<()> {
         // The lock may be held for good in a forked child.
-        self.core().health.check_at_home()?;
+        self.core().health.check_not_forked()?;
         lock(&self.core().families.key_orders).register(name, Arc::new(compare))
     }
 
