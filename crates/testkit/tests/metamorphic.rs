@@ -114,9 +114,7 @@ fn every_other_sequence_has_the_same_answers(first: u64) {
                 at.set(OPERATIONS);
                 steps.set(steps.get() + run.finish());
             }));
-            if outcome.is_err() {
-                panic!("TIDESDB_SEED={seed}, operation {} of {about}", at.get());
-            }
+            assert!(outcome.is_ok(), "TIDESDB_SEED={seed}, operation {} of {about}", at.get());
         }
     }
     // Small tables make compactions of many steps: some 240 in all option sets of a sequence.
