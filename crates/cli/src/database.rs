@@ -33,7 +33,7 @@ pub(crate) enum Access {
 /// Those of the engine, with a hint.
 pub(crate) fn open(directory: &Path, access: Access) -> Result<Db> {
     try_open(directory, access)?.map_err(|error| match error {
-        Error::NotADatabase { .. } => Failure::from(error)
+        Error::NotADatabase { .. } if access != Access::Create => Failure::from(error)
             .hint("check --db; `tidesdb put` and `tidesdb load` create a database"),
         Error::Locked(_) => Failure::from(error)
             .hint("commands that only read can run at the same time, but not while one writes"),

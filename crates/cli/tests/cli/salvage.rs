@@ -317,7 +317,7 @@ fn a_repair_ends_one_that_was_killed_before_the_name_was_given() {
         } else {
             std::fs::create_dir(place.path("db.damaged")).unwrap();
         }
-        place.run("put", &["key", "value"]).fails(1, &["db.repaired", "tidesdb repair --db"]);
+        place.run("put", &["key", "value"]).fails(2, &["db.repaired", "tidesdb repair --db"]);
         let run = place.run("repair", arguments).ok();
         assert!(run.text().contains("db.repaired"), "{}", run.text());
         assert_eq!(place.run("count", &[]).ok().text(), "2001\n");
