@@ -265,19 +265,22 @@ fn a_repaired_database_opens_and_the_damaged_one_is_kept() {
 }
 
 #[test]
-fn a_repair_that_fails_at_its_end_is_not_in_the_way_of_the_next() {
+fn a_name_that_is_taken_during_a_repair_leads_to_the_next() {
     let place = tempfile::tempdir().unwrap();
     let made = Made::random(8, &place.path().join("source"));
-    let kept = place.path().join("source.damaged");
+    let before = Files::of(&made.dir);
+    let another = place.path().join("source.damaged/another's");
     // The name was free when the repair chose it.
-    let error = repair(&made.dir, &mut |_| {
-        std::fs::create_dir_all(kept.join("another's")).unwrap();
+    let taken = repair(&made.dir, &mut |_| {
+        std::fs::create_dir_all(&another).unwrap();
         Ok(())
     });
-    assert_eq!(error.unwrap_err().kind(), ErrorKind::Io);
+    let kept = taken.unwrap().kept;
+    assert_eq!(kept, place.path().join("source.damaged-1"));
+    assert!(Files::of(&kept) == before && another.exists());
     assert!(!place.path().join("source.repaired").exists());
     let repaired = repair(&made.dir, &mut |_| Ok(())).unwrap();
-    assert_eq!(repaired.kept, place.path().join("source.damaged-1"));
+    assert_eq!(repaired.kept, place.path().join("source.damaged-2"));
     assert_eq!(content_of(&open_db(&made.dir, DbOptions::default())), made.content());
 }
 
