@@ -32,8 +32,10 @@ pub enum Readahead {
     Bytes(usize),
 }
 
-/// First piece of automatic read-ahead.
-const FIRST_PIECE_BYTES: usize = 16 << 10;
+/// First piece of automatic read-ahead. The first three together hold a range of a thousand small
+/// rows, in memory that comes from the allocator: a mapping for each range costs more than its
+/// rows.
+const FIRST_PIECE_BYTES: usize = 12 << 10;
 /// From pieces of this size on, the next one is fetched while this one is walked over.
 const LEAST_OVERLAPPED_BYTES: usize = 128 << 10;
 /// Block boundaries crossed in a row at which automatic read-ahead starts.
@@ -45,6 +47,8 @@ struct Ahead {
     how: Readahead,
     /// Block boundaries crossed forward since the last seek or backward step.
     sequential: u32,
+    /// The last piece of automatic read-ahead since then; 0 before the first one.
+    piece: usize,
     bytes: LargeVec<u8>,
     start: u64,
     len: usize,
@@ -310,7 +314,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         if !self.valid() {
             return self.failure.clone().map_or(Ok(()), Err);
         }
-        self.ahead.sequential = 0;
+        (self.ahead.sequential, self.ahead.piece) = (0, 0);
         self.entry = None;
         let Some(before) = self.at.checked_sub(1) else {
             return Ok(());
@@ -323,7 +327,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     }
 
     fn restart(&mut self) {
-        self.ahead.sequential = 0;
+        (self.ahead.sequential, self.ahead.piece) = (0, 0);
         self.entry = None;
         self.failure = None;
     }
@@ -400,8 +404,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
                 {
                     return Ok(Current::Shared(block));
                 }
-                let doublings = (self.ahead.sequential - SEQUENTIAL_BLOCKS).min(20);
-                most.min(FIRST_PIECE_BYTES << doublings)
+                most.min(FIRST_PIECE_BYTES.max(2 * self.ahead.piece))
             }
             Readahead::Auto(_) | Readahead::None => {
                 return self.source.block(&self.table, handle).map(Current::Shared);
@@ -436,6 +439,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             }
             self.ahead.start = handle.offset;
             self.ahead.len = wanted;
+            self.ahead.piece = piece;
         }
         let raw = match std::mem::replace(&mut self.current, Current::None) {
             Current::Own(block) => block.into_raw(),

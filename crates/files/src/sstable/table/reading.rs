@@ -9,6 +9,9 @@ use tidesdb_base::{Error, Result};
 use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 use tidesdb_sys::vfs::File;
 
+/// Buffers for pieces are as long as a multiple of this.
+const BUFFER_STEP: usize = 8 << 10;
+
 impl Table {
     /// Reads, checks and decodes one data block; `scratch` holds the stored bytes meanwhile.
     ///
@@ -71,9 +74,10 @@ impl Table {
         len: usize,
         buffer: &mut LargeVec<u8>,
     ) -> Result<()> {
-        // A longer buffer is kept as it is: growing it again would mean clearing it again.
+        // A longer buffer is kept as it is: growing it again would mean clearing it again. A
+        // shorter one holds nothing to copy. Pieces of about one size have room in one buffer.
         if buffer.len() < len {
-            buffer.resize(len, 0)?;
+            *buffer = LargeVec::filled(len.next_multiple_of(BUFFER_STEP), 0)?;
         }
         let buffer = buffer.get_mut(..len).unwrap_or_default();
         read_exact(self.file.as_ref(), &self.path, buffer, offset)

@@ -180,6 +180,51 @@ fn reading_ahead_starts_after_two_boundaries_and_asks_only_for_what_is_cached() 
     assert_eq!(source.asked.get(), 2, "the first block and the one after the first boundary");
 }
 
+/// Has no block, and notes how much memory its readers had at most.
+#[derive(Default)]
+struct Noting {
+    now: Cell<usize>,
+    most: Cell<usize>,
+}
+
+impl BlockSource for Noting {
+    type Block = Arc<Block>;
+
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Arc<Block>> {
+        table.read_block(handle, &mut Vec::new()).map(Arc::new)
+    }
+
+    fn kept_by_reader(&self, before: usize, after: usize) {
+        assert_eq!(self.now.replace(after), before);
+        self.most.set(self.most.get().max(after));
+    }
+}
+
+/// Such a range is over before a mapping for a large piece is worth it. That was half of its time.
+#[test]
+fn a_range_of_a_thousand_rows_reads_ahead_in_small_pieces() {
+    let mut rng = seeded();
+    let key = |n: u64| n.to_be_bytes().to_vec();
+    let model: Model =
+        (0..10_000).map(|n| ((key(n), Reverse(1)), random_entry(&mut rng, 100))).collect();
+    let (file, _) = write(&model, options(4096));
+    let table = open(&file).unwrap();
+    let source = Noting::default();
+    let mut iterator = TableIterator::new(&table, &source, Readahead::Auto(256 << 10));
+    iterator.seek(&key(2000)).unwrap();
+    (0..1000).for_each(|_| iterator.next().unwrap());
+    assert!(iterator.valid() && source.most.get() > 4096);
+    assert!(source.most.get() < 64 << 10, "{} bytes", source.most.get());
+    drop(iterator);
+    assert_eq!(source.now.get(), 0);
+    let mut iterator = TableIterator::new(&table, &source, Readahead::Auto(256 << 10));
+    iterator.seek_to_first().unwrap();
+    while iterator.valid() {
+        iterator.next().unwrap();
+    }
+    assert!(source.most.get() > 128 << 10, "{} bytes", source.most.get());
+}
+
 #[test]
 fn an_unreadable_block_is_not_the_end_of_the_table() {
     let mut rng = seeded();
