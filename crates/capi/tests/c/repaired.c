@@ -114,26 +114,43 @@ static int open_and_close(void)
     return open_code(&db) != TDB_SUCCESS || tidesdb_close(db) != TDB_SUCCESS;
 }
 
-/* The largest file of the database whose name has this in it. */
-static const char *largest(const char *text)
+/* Calls a function with each file of the database whose name has a text in it; how many. */
+static int for_each(const char *text, void (*act)(const char *file, long argument), long argument)
 {
-    static char found[4096];
     DIR *dir = opendir(path);
     struct dirent *entry;
-    off_t most = 0;
+    int found = 0;
     CHECK(dir != NULL);
     while ((entry = readdir(dir)) != NULL)
     {
         char name[4096];
-        struct stat status;
+        if (entry->d_name[0] == '.' || strstr(entry->d_name, text) == NULL) continue;
         snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-        if (strstr(entry->d_name, text) == NULL || stat(name, &status) != 0) continue;
-        if (status.st_size > most) strcpy(found, name);
-        if (status.st_size > most) most = status.st_size;
+        act(name, argument);
+        found++;
     }
     closedir(dir);
-    CHECK(most > 0);
     return found;
+}
+
+static char largest_file[4096];
+static off_t largest_size;
+
+static void keep_larger(const char *file, long argument)
+{
+    struct stat status;
+    (void)argument;
+    if (stat(file, &status) != 0 || status.st_size <= largest_size) return;
+    strcpy(largest_file, file);
+    largest_size = status.st_size;
+}
+
+/* The largest file of the database whose name has this in it. */
+static const char *largest(const char *text)
+{
+    largest_size = 0;
+    CHECK(for_each(text, keep_larger, 0) > 0 && largest_size > 0);
+    return largest_file;
 }
 
 static void overwrite(const char *file, long at)
@@ -152,25 +169,6 @@ static void write_file(const char *name, const char *text)
     snprintf(file, sizeof file, "%s/%s", path, name);
     out = fopen(file, "w");
     CHECK(out != NULL && fputs(text, out) >= 0 && fclose(out) == 0);
-}
-
-/* Which of several is still needed depends on when the last process removed what was not. */
-static void overwrite_each(const char *text, long at)
-{
-    DIR *dir = opendir(path);
-    struct dirent *entry;
-    int found = 0;
-    CHECK(dir != NULL);
-    while ((entry = readdir(dir)) != NULL)
-    {
-        char name[4096];
-        if (strstr(entry->d_name, text) == NULL) continue;
-        snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-        overwrite(name, at);
-        found++;
-    }
-    closedir(dir);
-    CHECK(found > 0);
 }
 
 /* A number for all names and contents of the database's files but those that openings write. */
@@ -525,8 +523,9 @@ static void not_repaired(const char *directory)
     make(directory, "torn", SYNCED);
     out = fopen(largest("MANIFEST-"), "a");
     CHECK(out != NULL && fputs("torn", out) >= 0 && fclose(out) == 0);
-    /* Behind the marks that say what was on disk: what they don't know of may end anywhere. */
-    overwrite_each("wal-", 128);
+    /* Behind the marks that say what was on disk: what they don't know of may end anywhere. Which
+       of several is still needed depends on when the last process removed what was not. */
+    CHECK(for_each("wal-", overwrite, 128) > 0);
     sum = sum_of(path);
     CHECK_CODE(open_code(&db), TDB_ERR_CORRUPTION);
     CHECK(sum_of(path) == sum && !is_there(beside(".damaged")));
@@ -593,6 +592,11 @@ static void behind_another(const char *directory)
     CHECK(sum_of(beside(".damaged")) == sum && !is_there(beside(".damaged-1")));
 }
 
+static void set_mode(const char *file, long mode)
+{
+    CHECK(chmod(file, (mode_t)mode) == 0);
+}
+
 /* Only the owner of the files looked into the old ones: that holds for the new ones, and for what
    the log says of them. */
 static void modes_are_kept(const char *directory)
@@ -604,19 +608,7 @@ static void modes_are_kept(const char *directory)
     int n;
     make_and_destroy(directory, "modes", KILLED);
     CHECK(chmod(path, 0700) == 0);
-    {
-        DIR *dir = opendir(path);
-        struct dirent *entry;
-        CHECK(dir != NULL);
-        while ((entry = readdir(dir)) != NULL)
-        {
-            char name[4096];
-            if (entry->d_name[0] == '.') continue;
-            snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-            CHECK(chmod(name, 0600) == 0);
-        }
-        closedir(dir);
-    }
+    CHECK(for_each("", set_mode, 0600) > 0);
     CHECK_OK(open_code(&db));
     CHECK(stat(path, &status) == 0 && (status.st_mode & 0777) == 0700);
     for (n = 0; n < 3; n++)

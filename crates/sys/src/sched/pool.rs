@@ -174,23 +174,13 @@ impl ThreadPool {
         threads: LaneThreads,
         on_panic: &PanicReport,
     ) -> io::Result<Self> {
-        let pool = Self {
+        // An early return drops it, which stops the threads that it has.
+        let mut pool = Self {
             lanes: Vec::new(),
             urgent: None,
             threads: Mutex::new(Vec::new()),
             home: ProcessMark::of_this(),
         };
-        pool.with_lanes(spawn, name, threads, on_panic)
-    }
-
-    // Takes the half-built pool so that an early return drops it, which stops its threads.
-    fn with_lanes(
-        mut self,
-        spawn: Spawn<'_>,
-        name: &str,
-        threads: LaneThreads,
-        on_panic: &PanicReport,
-    ) -> io::Result<Self> {
         let _for_threads = block_signals();
         for lane in Lane::ALL {
             let count = threads.count(lane);
@@ -199,16 +189,16 @@ impl ThreadPool {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
             }
             let queue = LaneQueue::new(lane, nice_steps(lane), on_panic);
-            self.lanes.push(Arc::clone(&queue));
-            self.start(spawn, &queue, &format!("{name}-{}", lane.name()), count)?;
+            pool.lanes.push(Arc::clone(&queue));
+            pool.start(spawn, &queue, &format!("{name}-{}", lane.name()), count)?;
         }
         let queue = LaneQueue::new(Lane::Compaction, 0, on_panic);
         let count = threads.count(Lane::Compaction);
-        match self.start(spawn, &queue, &format!("{name}-urgent"), count) {
-            Ok(()) => self.urgent = Some(queue),
+        match pool.start(spawn, &queue, &format!("{name}-urgent"), count) {
+            Ok(()) => pool.urgent = Some(queue),
             Err(_) => queue.close(),
         }
-        Ok(self)
+        Ok(pool)
     }
 
     fn start(

@@ -35,9 +35,10 @@ impl Core {
     /// what to merge of a version, or `None` if nothing; `check` looks at what there is in the end.
     /// Runs that are flushed meanwhile are compacted concurrently.
     ///
-    /// # Errors [`Error::Stalled`] when the compactions under way get nowhere, or take longer than
-    /// `wait`, [`Error::Closed`], [`Error::Paused`], [`Error::CompactionsStopped`]; why the
-    /// compaction failed.
+    /// # Errors
+    /// [`Error::Stalled`] when the compactions under way get nowhere, or take longer than `wait`,
+    /// [`Error::Closed`], [`Error::Paused`], [`Error::CompactionsStopped`]; why the compaction
+    /// failed.
     pub(super) fn compact_chosen(
         &self,
         family: &Arc<FamilyState>,

@@ -10,7 +10,7 @@
 //! database is kept. It means something only while nothing has the database's name, and is removed
 //! as soon as something has. A file of that name that says anything else is the user's.
 //!
-//! Names are compared byte by byte: not all are UTF-8, and listings replace what is not.
+//! Names are compared byte by byte: not all are UTF-8.
 
 use std::ffi::OsString;
 use std::io;
@@ -46,9 +46,20 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// `DIRECTORY.suffix`, and the same with numbers behind it.
-pub(crate) fn numbered(directory: &Path, suffix: &str) -> impl Iterator<Item = PathBuf> {
-    (0..1000).map(move |number| match number {
+/// The names for the repaired form of a database: `DIRECTORY.repaired`, and the same with numbers
+/// behind it. Each opening that creates a database tries all of them, so they are few. Each is
+/// taken by a repair that was killed when its work was done.
+pub(crate) fn repaired_names(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    numbered(directory, REPAIRED).take(16)
+}
+
+/// The names for the damaged form of a database.
+pub(crate) fn kept_names(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    numbered(directory, KEPT).take(1000)
+}
+
+fn numbered(directory: &Path, suffix: &str) -> impl Iterator<Item = PathBuf> {
+    (0_u32..).map(move |number| match number {
         0 => sibling(directory, suffix),
         number => sibling(directory, &format!("{suffix}-{number}")),
     })
@@ -60,33 +71,14 @@ pub(crate) fn numbered(directory: &Path, suffix: &str) -> impl Iterator<Item = P
 /// # Errors
 /// [`Error::Io`].
 pub(crate) fn find(vfs: &dyn Vfs, directory: &Path) -> Result<Option<PathBuf>> {
-    let Some(name) = directory.file_name() else { return Ok(None) };
-    let parent = parent_of(directory);
-    let entries = match vfs.list(parent) {
-        // A repair lists it first, too.
-        Err(e) if cannot_hold_a_repair(&e) => return Ok(None),
-        other => other.map_err(|e| Error::io("list", parent, e))?,
-    };
-    let begins = format!("{}{REPAIRED}", name.to_string_lossy());
-    if !entries.iter().any(|entry| entry.name.starts_with(&begins)) {
-        return Ok(None);
-    }
-    for repaired in numbered(directory, REPAIRED) {
-        let lossy = repaired.file_name().unwrap_or_default().to_string_lossy();
-        if !entries.iter().any(|entry| entry.name == lossy) {
-            continue;
-        }
+    // Not by a listing: there may be very many other databases beside it.
+    for repaired in repaired_names(directory) {
         let kept = marked(vfs, &repaired, directory)?;
         if kept.is_some_and(|kept| vfs.list(&kept).is_ok()) {
             return Ok(Some(repaired));
         }
     }
     Ok(None)
-}
-
-fn cannot_hold_a_repair(error: &io::Error) -> bool {
-    let kind = error.kind();
-    is_absent(error) || kind == io::ErrorKind::PermissionDenied
 }
 
 fn is_absent(error: &io::Error) -> bool {
@@ -135,7 +127,7 @@ fn marked(vfs: &dyn Vfs, dir: &Path, directory: &Path) -> Result<Option<PathBuf>
     }
     let is_named =
         |kept: &PathBuf| kept.file_name().is_some_and(|it| it.as_encoded_bytes() == name);
-    Ok(numbered(directory, KEPT).find(is_named))
+    Ok(kept_names(directory).find(is_named))
 }
 
 /// Removes the mark in `dir`, if a repair of the database at `directory` has written it.
@@ -143,9 +135,17 @@ fn marked(vfs: &dyn Vfs, dir: &Path, directory: &Path) -> Result<Option<PathBuf>
 /// # Errors
 /// [`Error::Io`].
 pub(crate) fn remove_mark(vfs: &dyn Vfs, dir: &Path, directory: &Path) -> Result<()> {
-    if marked(vfs, dir, directory)?.is_none() {
-        return Ok(());
+    match marked(vfs, dir, directory)? {
+        Some(_) => unmark(vfs, dir),
+        None => Ok(()),
     }
+}
+
+/// Removes the mark in `dir`, which a repair of this process has written, if it is there.
+///
+/// # Errors
+/// [`Error::Io`].
+pub(crate) fn unmark(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
     let path = dir.join(MARK);
     match vfs.remove(&path) {
         Err(e) if !is_absent(&e) => Err(Error::io("remove", &path, e)),

@@ -10,7 +10,8 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{LockGuard, OpenMode, RealVfs, Vfs};
 
 use crate::opening::killed_repair::{
-    self, KEPT, MARK, REPAIRED, is_vacant, numbered, parent_of, remove_mark, settle_name, sibling,
+    self, KEPT, MARK, REPAIRED, is_vacant, kept_names, parent_of, remove_mark, repaired_names,
+    settle_name, sibling, unmark,
 };
 use crate::salvage::place::{is_in_the_way, lock_alone, remove_copy};
 
@@ -113,7 +114,7 @@ pub(super) fn forget_marks(
     taken: &BTreeSet<String>,
     directory: &Path,
 ) -> Result<()> {
-    for old in numbered(directory, REPAIRED).filter(|path| is_taken(taken, path)) {
+    for old in repaired_names(directory).filter(|path| is_taken(taken, path)) {
         remove_mark(vfs, &old, directory)?;
     }
     remove_mark(vfs, directory, directory)
@@ -138,15 +139,6 @@ pub(super) fn mark(
     allow(&path)?;
     file.sync_all().map_err(|e| Error::io("sync", &path, e))?;
     vfs.sync_dir(repaired).map_err(|e| Error::io("sync", repaired, e))
-}
-
-/// Removes the mark of this repair, if it is there.
-fn unmark(vfs: &dyn Vfs, repaired: &Path) -> Result<()> {
-    let path = repaired.join(MARK);
-    match vfs.remove(&path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, e)),
-        _ => Ok(()),
-    }
 }
 
 /// Puts the repaired database, which is marked, at `directory`, and the damaged one at `kept`, if
@@ -198,7 +190,7 @@ fn put_aside(
     before: &mut dyn FnMut(&Path) -> Result<()>,
 ) -> Result<PathBuf> {
     let first = kept.clone();
-    let mut others = numbered(directory, KEPT).filter(|other| *other != first);
+    let mut others = kept_names(directory).filter(|other| *other != first);
     loop {
         let Err(e) = vfs.rename(from, &kept) else { return Ok(kept) };
         let is_taken = is_in_the_way(&e) || e.kind() == io::ErrorKind::NotADirectory;
@@ -228,14 +220,19 @@ fn is_taken(taken: &BTreeSet<String>, path: &Path) -> bool {
     taken.contains(path.file_name().unwrap_or_default().to_string_lossy().as_ref())
 }
 
-/// A name beside `directory` that nothing has.
-pub(super) fn vacant_name(
+/// The names beside `directory`, which nothing has, for the repaired database and the damaged one.
+///
+/// # Errors
+/// [`Error::NotEmpty`] where all are taken.
+pub(super) fn vacant_names(
     taken: &BTreeSet<String>,
     directory: &Path,
-    suffix: &str,
-) -> Result<PathBuf> {
-    let free = numbered(directory, suffix).find(|path| !is_taken(taken, path));
-    free.ok_or_else(|| Error::NotEmpty(sibling(directory, suffix)))
+) -> Result<(PathBuf, PathBuf)> {
+    let is_free = |path: &PathBuf| !is_taken(taken, path);
+    let all_taken = |suffix| Error::NotEmpty(sibling(directory, suffix));
+    let repaired = repaired_names(directory).find(is_free).ok_or_else(|| all_taken(REPAIRED))?;
+    let kept = kept_names(directory).find(is_free).ok_or_else(|| all_taken(KEPT))?;
+    Ok((repaired, kept))
 }
 
 #[cfg(test)]

@@ -8,10 +8,10 @@ use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::{OpenMode, RealVfs, Vfs};
 
-use crate::opening::killed_repair::{KEPT, REPAIRED, settle_name};
+use crate::opening::killed_repair::settle_name;
 use crate::salvage::destination::Destination;
 use crate::salvage::names::{
-    change_places, discard, forget_marks, mark, names_beside, vacant_name,
+    change_places, discard, forget_marks, mark, names_beside, vacant_names,
 };
 use crate::salvage::place::{check_can_be_renamed, lock_alone, resolved};
 use crate::salvage::report::SalvageReport;
@@ -93,8 +93,7 @@ pub fn repair_in_steps(
     step(RepairStep::Locked { foreign: &source.foreign() })?;
     let taken = names_beside(vfs, directory)?;
     forget_marks(vfs, &taken, directory)?;
-    let repaired = vacant_name(&taken, directory, REPAIRED)?;
-    let kept = vacant_name(&taken, directory, KEPT)?;
+    let (repaired, kept) = vacant_names(&taken, directory)?;
     let made = Destination::create(&repaired, options)?;
     let prepared = check_can_be_renamed(vfs, directory, made.working())
         .and_then(|()| keep_private(&source, made.working()))

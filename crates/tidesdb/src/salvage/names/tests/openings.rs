@@ -162,6 +162,16 @@ fn an_ordinary_opening_pays_for_one_look() {
     assert_eq!((record.op, &*record.path), (Op::Open, &*place.path("db/CURRENT")));
 }
 
+/// There may be very many beside it.
+#[test]
+fn an_opening_that_creates_a_database_lists_no_others() {
+    let place = Place::new(true);
+    place.vfs.record(true);
+    assert_eq!(killed_repair::find(place.vfs.as_ref(), &place.path("another")).unwrap(), None);
+    let records = place.vfs.records();
+    assert!(!records.is_empty() && records.iter().all(|it| it.op == Op::Open), "{records:?}");
+}
+
 /// Its repair failed between the look and the lock, and removes what it wrote.
 #[test]
 fn a_repaired_database_whose_mark_went_before_the_lock_was_free_gets_no_name() {
