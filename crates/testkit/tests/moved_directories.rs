@@ -8,7 +8,7 @@ mod small;
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -112,9 +112,13 @@ fn an_open_database_moves_with_its_directory() {
     check(&path, "other");
 }
 
-/// A file system in which files are reached in a directory that is held open, and in no other way.
+/// A file system in which the files of `database` are reached in a directory that is held open, and
+/// in no other way.
 #[derive(Debug)]
-struct HeldOnly(Arc<RealVfs>);
+struct HeldOnly {
+    real: Arc<RealVfs>,
+    database: PathBuf,
+}
 
 fn by_path<T>() -> io::Result<T> {
     Err(io::Error::other("a file was reached by its path"))
@@ -122,15 +126,19 @@ fn by_path<T>() -> io::Result<T> {
 
 impl Vfs for HeldOnly {
     fn hold_dir(self: Arc<Self>, dir: &Path) -> io::Result<Arc<dyn Vfs>> {
-        Arc::clone(&self.0).hold_dir(dir)
+        Arc::clone(&self.real).hold_dir(dir)
     }
 
-    fn open(&self, _path: &Path, _how: OpenMode) -> io::Result<Arc<dyn File>> {
-        by_path()
+    /// An opening that begins a database looks beside it for one that was being repaired.
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Arc<dyn File>> {
+        if path.starts_with(&self.database) || how != OpenMode::Read {
+            return by_path();
+        }
+        self.real.open(path, how)
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.create_dir(path)
+        self.real.create_dir(path)
     }
 
     fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
@@ -154,7 +162,7 @@ impl Vfs for HeldOnly {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        self.0.list(dir)
+        self.real.list(dir)
     }
 
     fn sync_dir(&self, _dir: &Path) -> io::Result<()> {
@@ -187,9 +195,9 @@ impl Vfs for HeldOnly {
 #[test]
 fn an_opening_reaches_every_file_in_the_directory_that_it_holds() {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("db");
+    let path = directory.path().canonicalize().unwrap().join("db");
     let open = || {
-        let vfs = Arc::new(HeldOnly(Arc::new(RealVfs::new())));
+        let vfs = Arc::new(HeldOnly { real: Arc::new(RealVfs::new()), database: path.clone() });
         let components = Components { vfs, ..Components::for_options(&small_db()).unwrap() };
         Db::open_with(&path, small_db(), components).unwrap()
     };
