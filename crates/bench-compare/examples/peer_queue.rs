@@ -1,7 +1,7 @@
 //! A queue of jobs in another engine: one worker takes the first key and deletes it.
 //!
 //! `cargo run --release -p bench-compare --example peer_queue -- ENGINE JOBS [LIBRARY]`, beside
-//! `cargo run --release -p tidesdb --example queue -- JOBS 1 plain` for ours: the same keys, values
+//! `cargo bench -p tidesdb --bench queue -- JOBS 1 plain` for ours: the same keys, values
 //! and order of calls. `LIBRARY` is that of an engine that is loaded at run time, such as RocksDB.
 
 use std::error::Error;

@@ -2,11 +2,11 @@
 //! there.
 //!
 //! `cargo run --release -p bench-compare --example peer_readers_beside_writers -- ENGINE MILLIONS
-//! SECONDS [LIBRARY]` runs it; `cargo run --release -p tidesdb --example readers_beside_writers`
+//! SECONDS [LIBRARY]` runs it; `cargo bench -p tidesdb --bench readers_beside_writers`
 //! does the same with ours. It ends with the keys or with the time, whichever comes first.
 //! `LIBRARY` is that of an engine that is loaded at run time, such as RocksDB.
 
-#[path = "../../tidesdb/examples/readers_beside_writers/records.rs"]
+#[path = "../../tidesdb/benches/readers_beside_writers/records.rs"]
 mod records;
 
 use std::error::Error;

@@ -2,7 +2,7 @@
 //! known to write in place: overlayfs, btrfs, zfs, networks.
 //!
 //! ```text
-//! cargo run --release -p tidesdb --example log_forms -- DIRECTORY [THREADS [PUTS]]
+//! cargo bench -p tidesdb --bench log_forms -- DIRECTORY [THREADS [PUTS]]
 //! ```
 //! Puts of 16-byte keys in no order and 100-byte values, four times with each form in turn, into
 //! memory alone. What is in `DIRECTORY/log_forms` is removed.
@@ -45,9 +45,13 @@ fn rate(path: &Path, threads: u64, puts: u64, mapped: bool) -> Result<f64, Box<d
     std::fs::remove_dir_all(path)?;
     Ok(puts as f64 / seconds)
 }
+/// The arguments, without the one that `cargo bench` adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = arguments().collect();
     let number = |at: usize, usual: u64| {
         arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(usual)
     };

@@ -1,7 +1,7 @@
 //! Two threads put new keys in random order while two others get keys that are there: how both
 //! rates and the memory of the process behave as the database grows. The allocator is the system's.
 //!
-//! `cargo run --release -p tidesdb --example readers_beside_writers -- [name=number ...]`
+//! `cargo bench -p tidesdb --bench readers_beside_writers -- [name=number ...]`
 //!
 //! | name | meaning | default |
 //! |---|---|---|

@@ -1,7 +1,7 @@
 //! Times reads of both forms of tables, one key at a time and many at once.
 //!
 //! ```text
-//! cargo run --release -p tidesdb --example read_bench -- \
+//! cargo bench -p tidesdb --bench reads -- \
 //!     DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES [FORM]]]]
 //! ```
 //!
@@ -206,12 +206,15 @@ fn measure(plan: &Plan, btree: bool) -> Outcome<()> {
     drop((family, db));
     Ok(())
 }
+/// The arguments, without the one that `cargo bench` adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
 
 fn main() -> Outcome<()> {
-    let mut arguments = std::env::args().skip(1);
-    let directory = arguments
-        .next()
-        .ok_or("usage: read_bench DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES [FORM]]]]")?;
+    let mut arguments = arguments();
+    let directory =
+        arguments.next().ok_or("usage: reads DIRECTORY [KEYS [CACHE_KIB [BLOCK_BYTES [FORM]]]]")?;
     let mut number = |usual: usize| arguments.next().map_or(Ok(usual), |text| text.parse());
     let plan = Plan {
         directory: directory.into(),

@@ -1,7 +1,7 @@
 //! How fast a database opens whose process died: it reads its log into memory again.
 //!
 //! ```text
-//! cargo run --release -p tidesdb --example open_after_crash -- DIRECTORY [MIB [VALUE_BYTES]]
+//! cargo bench -p tidesdb --bench open_after_crash -- DIRECTORY [MIB [VALUE_BYTES]]
 //! ```
 //! A child process writes so many MiB of log, keys in random order, and aborts; then the database
 //! is opened, several times, by children that abort as well. `DIRECTORY` is removed at the end. The
@@ -62,9 +62,13 @@ fn open(path: &Path, mib: usize, log_bytes: usize) -> Result<(), Box<dyn Error>>
     );
     std::process::abort()
 }
+/// The arguments, without the one that `cargo bench` adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = arguments().collect();
     let number = |at: usize, usual: usize| {
         arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(usual)
     };

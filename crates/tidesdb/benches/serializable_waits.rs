@@ -1,6 +1,6 @@
 //! How long others wait while a serializable transaction commits that has read very much.
 //!
-//! `cargo run --release -p tidesdb --example serializable_waits -- [keys] [rounds] [restless]`
+//! `cargo bench -p tidesdb --bench serializable_waits -- [keys] [rounds] [restless]`
 //!
 //! In each round one thread reads all keys (a million by default) within a serializable
 //! transaction, by gets, by ranges of two keys, or by one scan, writes one key, and commits. There
@@ -182,10 +182,14 @@ fn show(what: &str, times: &mut [Duration]) {
         micros(1000)
     );
 }
+/// The arguments, without the one that `cargo bench` adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
 
 fn main() -> tidesdb::Result<()> {
-    let is_restless = std::env::args().any(|argument| argument == "restless");
-    let arguments = std::env::args().skip(1).filter(|argument| argument != "restless");
+    let is_restless = arguments().any(|argument| argument == "restless");
+    let arguments = arguments().filter(|argument| argument != "restless");
     let mut numbers = arguments.map(|number| number.parse::<u64>());
     let mut next = |usual| numbers.next().and_then(Result::ok).unwrap_or(usual);
     let (keys, rounds) = (next(1_000_000), next(5));

@@ -1,6 +1,6 @@
 //! Memtable indexes side by side: inserts, look-ups and scans, by key order and thread count.
 //!
-//! `cargo run --release -p tidesdb-lockfree --example memtable_bench [-- FILTER]` prints a Markdown
+//! `cargo bench -p tidesdb-lockfree --bench memtable [-- FILTER]` prints a Markdown
 //! table. 500,000 keys of 16 bytes, values of 100 bytes, on warmed and recycled memory (each index
 //! has been filled once before with the same pool). Every figure is nanoseconds per operation:
 //! processor time of all threads (from the kernel's accounting, so that a busy machine disturbs it
@@ -199,9 +199,13 @@ fn measure<C: Candidate>(name: &str, order: &str, new: impl Fn() -> C) {
         println!("| {order} | {threads} | {name} | {insert} | {lookup} | {scan:.0} |");
     }
 }
+/// The arguments, without the one that `cargo bench` adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
 
 fn main() {
-    let filter = std::env::args().nth(1).unwrap_or_default();
+    let filter = arguments().next().unwrap_or_default();
     println!("| keys | threads | index | insert ns | look-up ns | scan ns |");
     println!("|---|---|---|---|---|---|");
     let pool = BlockPool::new(256 << 20);

@@ -1,7 +1,7 @@
 //! Measures what a commit pays for order: entering and leaving the gate, and reserving,
 //! completing and waiting for a range of the log, on 1, 2 and 8 threads.
 //!
-//! `cargo run --release -p tidesdb-lockfree --example commit_bench`, a few seconds. Prints wall
+//! `cargo bench -p tidesdb-lockfree --bench commit`, a few seconds. Prints wall
 //! time per operation of all threads together (so more threads than processors gain nothing), and
 //! the processor time of the threads per operation where the system reports it (Linux), which other
 //! work on the machine disturbs less but which leaves waiting out.

@@ -1,6 +1,6 @@
 //! Times copies: `clone_family`, checkpoints, backups, and writers during a backup.
 //!
-//! `cargo run --release -p tidesdb --example copy_bench -- DIRECTORY [MIB [TABLE_MIB [WHAT]]]`
+//! `cargo bench -p tidesdb --bench copies -- DIRECTORY [MIB [TABLE_MIB [WHAT]]]`
 //!
 //! A family of MIB mebibytes (1024 if none are given) of 16-byte random keys and values of 400
 //! bytes of noise, in tables of TABLE_MIB (64): what links cost follows from the number of files. A
@@ -232,11 +232,14 @@ fn compute() -> Outcome<()> {
     }
     if std::hint::black_box(n) == 1 { Err("unlikely".into()) } else { Ok(()) }
 }
+/// The arguments, without the one that `cargo bench` adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
 
 fn main() -> Outcome<()> {
-    let mut arguments = std::env::args().skip(1);
-    let directory =
-        arguments.next().ok_or("usage: copy_bench DIRECTORY [MIB [TABLE_MIB [WHAT]]]")?;
+    let mut arguments = arguments();
+    let directory = arguments.next().ok_or("usage: copies DIRECTORY [MIB [TABLE_MIB [WHAT]]]")?;
     let directory = Path::new(&directory);
     let mut number = |usual: u64| arguments.next().map_or(Ok(usual), |text| text.parse());
     let (mib, table_mib) = (number(1024)?, number(64)?);

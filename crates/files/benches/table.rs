@@ -1,6 +1,6 @@
 //! Times building, looking up and walking one table, on one thread.
 //!
-//! `cargo run --release -p tidesdb-files --example table_bench [entries]`
+//! `cargo bench -p tidesdb-files --bench table [entries]`
 //!
 //! 16-byte random keys, 100-byte values of which half is noise, LZ4, 4 KiB blocks. "Cached" means
 //! that decoded blocks are kept in memory, "uncached" that each block is read from the file, which
@@ -261,9 +261,13 @@ fn measure(table: &Table, keys: &[Key], absent: &[Key]) -> Result<()> {
     })?;
     time("walk, cached", keys.len(), || walk(table, &slots, Readahead::None))
 }
+/// The arguments, without the one that `cargo bench` adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
 
 fn main() -> std::result::Result<(), Box<dyn Error>> {
-    let count: usize = std::env::args().nth(1).map_or(Ok(1_000_000), |text| text.parse())?;
+    let count: usize = arguments().next().map_or(Ok(1_000_000), |text| text.parse())?;
     let mut rng = SplitMix64::new(1);
     let mut key = || {
         let mut key = [0; 16];

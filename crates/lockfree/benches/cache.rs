@@ -1,7 +1,7 @@
 //! Measures the block cache: the cost of a hit and of a miss with its insert, on 1, 2 and 8
 //! threads, next to a hash map behind a mutex; and the hit ratio next to an exact LRU's.
 //!
-//! `cargo run --release -p tidesdb-lockfree --example cache_bench`, about half a minute.
+//! `cargo bench -p tidesdb-lockfree --bench cache`, about half a minute.
 //!
 //! Times are the threads' own processor time where the system reports it (Linux), so that other
 //! work on the machine and more threads than processors do not count (nor does the time that a

@@ -1,7 +1,7 @@
 //! Measures a queue of jobs: workers take the first key and delete it, while others put keys at the
 //! end. How a queue is written for use is shown by `work_queue`.
 //!
-//! `cargo run --release -p tidesdb --example queue -- JOBS WORKERS MODE` with MODE one of `plain`
+//! `cargo bench -p tidesdb --bench queue -- JOBS WORKERS MODE` with MODE one of `plain`
 //! (look and delete), `flush` (all jobs in tables first), `tail` (one job is put for each that is
 //! taken), `stack` (taken from the end), `snapshot` and `serializable` (a transaction for each).
 //!
@@ -82,9 +82,13 @@ fn work(db: &Db, family: &Family, mode: &str, next: &AtomicU64, last: u64) -> Re
         }
     }
 }
+/// The arguments, without the one that `cargo bench` adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
 
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = arguments();
     let jobs: u64 = arguments.next().map_or(Ok(100_000), |text| text.parse())?;
     let workers: u64 = arguments.next().map_or(Ok(1), |text| text.parse())?;
     let mode = arguments.next().unwrap_or_else(|| "plain".to_owned());

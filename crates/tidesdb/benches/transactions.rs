@@ -1,6 +1,6 @@
 //! What transactions cost compared with plain operations, on one thread and on several.
 //!
-//! `cargo run --release -p tidesdb --example transaction_bench [THREADS]`. Each figure is the best
+//! `cargo bench -p tidesdb --bench transactions [THREADS]`. Each number is the best
 //! of a few rounds, per operation; the log is not synced.
 
 #![expect(clippy::expect_used, reason = "a measurement that fails may panic")]
@@ -135,9 +135,13 @@ fn batches(directory: &std::path::Path, threads: u64, size: u64) {
         });
     }
 }
+/// The arguments, without the one that `cargo bench` adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let threads = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
+    let threads = arguments().next().and_then(|text| text.parse().ok()).unwrap_or(1);
     let directory = tempfile::tempdir()?;
     single_puts(directory.path(), threads);
     reads(directory.path(), threads);
