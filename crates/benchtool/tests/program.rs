@@ -94,12 +94,34 @@ fn results_become_a_page_and_are_judged() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let page = std::fs::read_to_string(directory.path().join("again/report.html")).unwrap();
     assert!(page.contains("id=\"28_version_history\""), "two files make a history");
+    markdown_is_printed_and_put_into_a_page(directory.path());
     let output = benchtool(directory.path(), "regress a.json a.json --engine memory");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     assert!(text(&output.stdout).contains("**passed**"));
     let output = benchtool(directory.path(), "regress a.json a.json --engine lmdb");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("no row of lmdb"));
+}
+
+fn markdown_is_printed_and_put_into_a_page(directory: &Path) {
+    let output = benchtool(directory, "report a.json --baseline null");
+    let printed = text(&output.stdout);
+    assert!(printed.contains("| operations a second | runs | memory | null |"), "{printed}");
+    let page = directory.join("page.md");
+    let line = "report a.json --baseline null --keep kept.json --commit 0123abc --into page.md";
+    std::fs::write(&page, "no place\n").unwrap();
+    let output = benchtool(directory, line);
+    assert_eq!(output.status.code(), Some(2), "the page has no place");
+    let place =
+        "<!-- made by `benchtool report` from nothing yet -->\n<!-- end of what is made -->\n";
+    std::fs::write(&page, format!("# Title\n\n{place}")).unwrap();
+    let output = benchtool(directory, line);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let made = std::fs::read_to_string(&page).unwrap();
+    assert!(made.contains("from kept.json -->") && made.contains("| Commit | 0123abc |"), "{made}");
+    let output = benchtool(directory, "report kept.json --baseline null");
+    let printed = text(&output.stdout);
+    assert!(made.contains(printed.trim_end()), "what is kept says the same: {printed}");
 }
 
 #[test]

@@ -222,15 +222,15 @@ mod tests {
     #[test]
     fn circles_through_exports_and_folders_are_found() {
         let root = ("read/mod.rs", "pub(crate) use self::pinned::{Held, Value as PinnedValue};\n");
-        let pinned = ("read/pinned.rs", "use super::many::Block;\n");
-        let many = ("read/many.rs", "pub(super) use self::collect::Block;\n");
-        let back = ("read/many/collect.rs", "use super::super::PinnedValue;\n");
+        let pinned = ("read/pinned.rs", "use super::multi_get::Block;\n");
+        let many = ("read/multi_get.rs", "pub(super) use self::collect::Block;\n");
+        let back = ("read/multi_get/collect.rs", "use super::super::PinnedValue;\n");
         assert_eq!(violations(&[root, pinned, many, back]).len(), 2);
-        let other = ("read/many/collect.rs", "use super::super::Other;\n");
+        let other = ("read/multi_get/collect.rs", "use super::super::Other;\n");
         assert!(violations(&[root, pinned, many, other]).is_empty());
         // Through a third one.
         let third = ("read/get.rs", "use super::Held;\n");
-        let many = ("read/many.rs", "use super::get::Get;\n");
+        let many = ("read/multi_get.rs", "use super::get::Get;\n");
         assert_eq!(violations(&[root, pinned, many, third]).len(), 3);
     }
 }

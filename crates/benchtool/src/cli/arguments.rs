@@ -30,7 +30,7 @@ pub(super) enum Command {
     Suites,
     /// List the engines, their versions and whether they can be used
     Engines(MachineOptions),
-    /// Make the page, the plots and the CSV from result files
+    /// Make the page, the plots and the CSV, or a section of a Markdown page, from result files
     Report(page::ReportOptions),
     /// Compare two versions: exit code 3 if the candidate is worse beyond the noise
     Regress(regress::RegressOptions),

@@ -186,7 +186,7 @@ impl Claim {
             set.status(&line.test, engine).is_some_and(|status| !BAD.contains(&status))
         };
         let value = |engine: &str| {
-            set.figure(line, engine, figure).map(|found| found.median).filter(|value| *value > 0.0)
+            set.summary(line, engine, figure).map(|found| found.median).filter(|value| *value > 0.0)
         };
         if !valid(&sides.subject) {
             return None;

@@ -4,7 +4,7 @@
 //! where several profiles of it ran, the better one of each line: a claim has to hold against the
 //! better of both.
 
-use super::set::{self, Figure, Line, ResultSet};
+use super::set::{self, Line, ResultSet, Summary};
 use crate::orchestrate::Run;
 use crate::spec::{OperationResult, Status};
 
@@ -77,11 +77,11 @@ pub(crate) struct Comparison {
     /// The line.
     pub(crate) line: Line,
     /// Throughput of the subject.
-    pub(crate) subject: Option<Figure>,
+    pub(crate) subject: Option<Summary>,
     /// Name and throughput of the better peer.
-    pub(crate) peer: Option<(String, Figure)>,
+    pub(crate) peer: Option<(String, Summary)>,
     /// Subject over peer, with the ends that the extremes of both give.
-    pub(crate) ratio: Option<Figure>,
+    pub(crate) ratio: Option<Summary>,
     /// What follows.
     pub(crate) verdict: Verdict,
 }
@@ -92,17 +92,16 @@ pub(crate) fn throughput(_: &Run, operation: &OperationResult) -> Option<f64> {
 }
 
 /// The better of the peers by median throughput.
-pub(crate) fn best_peer(set: &ResultSet, line: &Line, sides: &Sides) -> Option<(String, Figure)> {
+pub(crate) fn best_peer(set: &ResultSet, line: &Line, sides: &Sides) -> Option<(String, Summary)> {
     let valid = |peer: &&String| set.status(&line.test, peer) == Some(Status::Valid);
-    let figures =
-        sides.peers.iter().filter(valid).filter_map(|peer| {
-            set.figure(line, peer, throughput).map(|figure| (peer.clone(), figure))
-        });
+    let figures = sides.peers.iter().filter(valid).filter_map(|peer| {
+        set.summary(line, peer, throughput).map(|summary| (peer.clone(), summary))
+    });
     figures.max_by(|one, other| one.1.median.total_cmp(&other.1.median))
 }
 
-fn ratio_of(subject: &Figure, peer: &Figure) -> Figure {
-    Figure {
+fn ratio_of(subject: &Summary, peer: &Summary) -> Summary {
+    Summary {
         median: subject.median / peer.median,
         low: subject.low / peer.high,
         high: subject.high / peer.low,
@@ -110,7 +109,7 @@ fn ratio_of(subject: &Figure, peer: &Figure) -> Figure {
     }
 }
 
-fn judge(ratio: &Figure, spread: f64) -> Verdict {
+fn judge(ratio: &Summary, spread: f64) -> Verdict {
     match ratio.median {
         median if median < LOSS => Verdict::Loss,
         median if median < WIN => Verdict::Tie,
@@ -125,7 +124,7 @@ pub(crate) fn all(results: &ResultSet, sides: &Sides) -> Vec<Comparison> {
     for line in results.lines() {
         // An engine that has no such operation did not take part; one that failed at it did.
         let took_part = |engine: &String| {
-            results.figure(&line, engine, throughput).is_some()
+            results.summary(&line, engine, throughput).is_some()
                 || results.status(&line.test, engine).is_some_and(|s| set::BAD.contains(&s))
         };
         let both = took_part(&sides.subject) && sides.peers.iter().any(took_part);
@@ -137,14 +136,14 @@ pub(crate) fn all(results: &ResultSet, sides: &Sides) -> Vec<Comparison> {
 }
 
 fn one(set: &ResultSet, sides: &Sides, line: Line) -> Comparison {
-    let subject = set.figure(&line, &sides.subject, throughput);
+    let subject = set.summary(&line, &sides.subject, throughput);
     let peer = best_peer(set, &line, sides);
     let valid = set.status(&line.test, &sides.subject) == Some(Status::Valid);
     let ratio = match (&subject, &peer) {
         (Some(subject), Some((_, peer))) if valid => Some(ratio_of(subject, peer)),
         _ => None,
     };
-    let spread = |figure: Option<&Figure>| figure.map_or(0.0, Figure::spread);
+    let spread = |summary: Option<&Summary>| summary.map_or(0.0, Summary::spread);
     let widest = spread(subject.as_ref()).max(spread(peer.as_ref().map(|peer| &peer.1)));
     let verdict = ratio.as_ref().map_or(Verdict::Invalid, |ratio| judge(ratio, widest));
     Comparison { line, subject, peer, ratio, verdict }
@@ -208,8 +207,8 @@ mod tests {
             .collect();
         set.runs.extend(tuned);
         let all = all(&set, &sides(&set.engine_names(), "rocksdb"));
-        let (name, figure) = of(&all, "delete_b1").peer.clone().unwrap();
-        assert_eq!((name.as_str(), figure.median), ("rocksdb-tuned", 1_040_000.0));
+        let (name, summary) = of(&all, "delete_b1").peer.clone().unwrap();
+        assert_eq!((name.as_str(), summary.median), ("rocksdb-tuned", 1_040_000.0));
         assert_eq!(of(&all, "write_random_b1").peer.clone().unwrap().0, "rocksdb");
     }
 
@@ -228,14 +227,14 @@ mod tests {
 
     #[test]
     fn a_small_win_needs_a_small_spread() {
-        let ratio = Figure { median: 1.2, low: 0.9, high: 1.5, count: 3 };
+        let ratio = Summary { median: 1.2, low: 0.9, high: 1.5, count: 3 };
         assert_eq!(judge(&ratio, 0.2), Verdict::Noisy);
         assert_eq!(judge(&ratio, 0.1), Verdict::Win);
-        let ratio = Figure { median: 1.4, low: 1.1, high: 1.5, count: 3 };
+        let ratio = Summary { median: 1.4, low: 1.1, high: 1.5, count: 3 };
         assert_eq!(judge(&ratio, 0.2), Verdict::Win);
-        let ratio = Figure { median: 1.4, low: 0.9, high: 1.9, count: 3 };
+        let ratio = Summary { median: 1.4, low: 0.9, high: 1.9, count: 3 };
         assert_eq!(judge(&ratio, 0.2), Verdict::Noisy);
-        let ratio = Figure { median: 0.9, low: 0.5, high: 1.5, count: 3 };
+        let ratio = Summary { median: 0.9, low: 0.5, high: 1.5, count: 3 };
         assert_eq!(judge(&ratio, 0.5), Verdict::Loss);
     }
 
@@ -245,7 +244,7 @@ mod tests {
         let mut two = all(&set, &sides(&set.engine_names(), "rocksdb"));
         two.truncate(2);
         for (comparison, ratio) in two.iter_mut().zip([4.0, 0.25]) {
-            comparison.ratio = Some(Figure { median: ratio, low: ratio, high: ratio, count: 1 });
+            comparison.ratio = Some(Summary { median: ratio, low: ratio, high: ratio, count: 1 });
         }
         assert!((geometric_mean(&two).unwrap() - 1.0).abs() < 1e-12);
         assert_eq!(geometric_mean(&[]), None);

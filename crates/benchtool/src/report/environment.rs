@@ -43,7 +43,12 @@ pub(crate) struct Environment {
     pub(crate) load_average: String,
     /// Allocator of this program.
     pub(crate) allocator: String,
+    /// The commit that was measured, where its caller says so (`benchtool report --commit`).
+    pub(crate) commit: String,
 }
+
+/// Shown where a value could not be read.
+pub(crate) const NOT_KNOWN: &str = "not known";
 
 fn read(name: &str) -> String {
     fs::read_to_string(name).unwrap_or_default().trim().to_owned()
@@ -81,6 +86,7 @@ impl Environment {
             device: describe_device(&device),
             load_average: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
             allocator: "mimalloc".to_owned(),
+            commit: String::new(),
         }
     }
 
@@ -98,6 +104,7 @@ impl Environment {
     /// Labels and values for people; empty values are "not known".
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
         let rows = [
+            ("Commit", self.commit.clone()),
             ("Tool", format!("benchtool {} ({} build)", self.tool, self.build)),
             ("Finished", date_of(self.finished_unix)),
             ("Host id", self.host_id.clone()),
@@ -113,7 +120,7 @@ impl Environment {
             ("Load average", self.load_average.clone()),
             ("Allocator", self.allocator.clone()),
         ];
-        let known = |value: String| if value.is_empty() { "not known".to_owned() } else { value };
+        let known = |value: String| if value.is_empty() { NOT_KNOWN.to_owned() } else { value };
         rows.into_iter().map(|(label, value)| (label, known(value))).collect()
     }
 }

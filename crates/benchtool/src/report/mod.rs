@@ -1,6 +1,7 @@
 //! Reports of results: tables for the terminal (`table`), CSV (`csv`), the set of results as JSON
-//! (`set`, with the machine in `environment`), the page and its plots (`html`, `plots`), and the
-//! two gates: `regress` between versions, `claims` against published figures.
+//! (`set`, with the machine in `environment`), the page and its plots (`html`, `plots`), a section
+//! of a Markdown page (`markdown`), and the two gates: `regress` between versions, `claims` against
+//! published figures.
 //!
 //! All are made from one [`set::ResultSet`]; repetitions of a test are summarised by their median,
 //! and figures that are not measured directly are derived in `metrics` alone, so that every report
@@ -12,6 +13,7 @@ pub(crate) mod compare;
 pub(crate) mod csv;
 pub(crate) mod environment;
 pub(crate) mod html;
+pub(crate) mod markdown;
 pub(crate) mod metrics;
 pub(crate) mod parity;
 pub(crate) mod plots;

@@ -17,7 +17,7 @@ pub(crate) use text::{json, markdown};
 
 use super::compare;
 use super::metrics;
-use super::set::{BAD, Figure, Line, ResultSet, is_load, operation_of};
+use super::set::{BAD, Line, ResultSet, Summary, is_load, operation_of};
 use crate::orchestrate::Run;
 use crate::spec::OperationResult;
 use serde::Serialize;
@@ -258,7 +258,7 @@ fn change(sides: &Sides<'_>, line: &Line, question: &Question, metric: &Metric) 
     let old = values(sides.before, line, engine, metric);
     let new = values(sides.after, line, engine, metric);
     let spread_in = |set: &ResultSet| {
-        Figure::of(values(set, line, engine, metric)).map_or(0.0, |figure| figure.spread())
+        Summary::of(values(set, line, engine, metric)).map_or(0.0, |figure| figure.spread())
     };
     let noise = sides.history.iter().map(spread_in).fold(spread_in(sides.before), f64::max);
     let threshold = question.floor.max(FLOOR).max(2.0 * noise);
@@ -291,8 +291,8 @@ fn control_moved(
     let Some(control) = &question.control else { return Ok(None) };
     let mut changes = Vec::new();
     for line in lines_of(before, control) {
-        let old = before.figure(&line, control, compare::throughput);
-        let new = after.figure(&line, control, compare::throughput);
+        let old = before.summary(&line, control, compare::throughput);
+        let new = after.summary(&line, control, compare::throughput);
         if let (Some(old), Some(new)) = (old, new) {
             changes.push(new.median / old.median - 1.0);
         }

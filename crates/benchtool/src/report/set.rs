@@ -60,26 +60,26 @@ pub(crate) struct Line {
     pub(crate) label: String,
 }
 
-/// Median, extremes and number of the repetitions of one figure.
+/// Median, extremes and number of the repetitions of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Figure {
+pub(crate) struct Summary {
     /// The median.
     pub(crate) median: f64,
     /// The lowest.
     pub(crate) low: f64,
     /// The highest.
     pub(crate) high: f64,
-    /// Repetitions that have the figure.
+    /// Repetitions that have it.
     pub(crate) count: usize,
 }
 
-impl Figure {
+impl Summary {
     /// Summarises the repetitions; `None` if there is none.
-    pub(crate) fn of(figures: Vec<f64>) -> Option<Self> {
-        let low = figures.iter().copied().reduce(f64::min)?;
-        let high = figures.iter().copied().reduce(f64::max)?;
-        let count = figures.len();
-        median(figures).map(|median| Self { median, low, high, count })
+    pub(crate) fn of(values: Vec<f64>) -> Option<Self> {
+        let low = values.iter().copied().reduce(f64::min)?;
+        let high = values.iter().copied().reduce(f64::max)?;
+        let count = values.len();
+        median(values).map(|median| Self { median, low, high, count })
     }
 
     /// Half the distance of the extremes over the median.
@@ -198,18 +198,18 @@ impl ResultSet {
         self.runs.iter().find(|run| run.spec.test == test)
     }
 
-    /// A figure of a line on an engine over the repetitions.
-    pub(crate) fn figure(
+    /// What was measured of a line on an engine, over the repetitions.
+    pub(crate) fn summary(
         &self,
         line: &Line,
         engine: &str,
-        figure: impl Fn(&Run, &OperationResult) -> Option<f64>,
-    ) -> Option<Figure> {
+        measure: impl Fn(&Run, &OperationResult) -> Option<f64>,
+    ) -> Option<Summary> {
         let values = self.repetitions(&line.test, engine).filter_map(|run| {
             let operation = operation_of(run, &line.operation)?;
-            figure(run, operation).filter(|value| value.is_finite())
+            measure(run, operation).filter(|value| value.is_finite())
         });
-        Figure::of(values.collect())
+        Summary::of(values.collect())
     }
 
     /// The worst status of a test on an engine; `None` if it did not run.
@@ -257,11 +257,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_summarise_repetitions() {
-        assert_eq!(Figure::of(vec![]), None);
-        let figure = Figure::of(vec![90.0, 110.0, 100.0]).unwrap();
-        assert_eq!((figure.median, figure.low, figure.high, figure.count), (100.0, 90.0, 110.0, 3));
-        assert!((figure.spread() - 0.1).abs() < 1e-12);
+    fn summaries_have_median_and_extremes_of_repetitions() {
+        assert_eq!(Summary::of(vec![]), None);
+        let summary = Summary::of(vec![90.0, 110.0, 100.0]).unwrap();
+        assert_eq!(
+            (summary.median, summary.low, summary.high, summary.count),
+            (100.0, 90.0, 110.0, 3)
+        );
+        assert!((summary.spread() - 0.1).abs() < 1e-12);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use super::compare;
 use super::plots::scale::{human, times};
 use super::plots::view::Measure;
-use super::set::{BAD, Figure, Line, ResultSet};
+use super::set::{BAD, Line, ResultSet, Summary};
 use crate::spec::Status;
 use bench_compare::EngineInfo;
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
@@ -83,22 +83,22 @@ fn throughput_cells(
     set: &ResultSet,
     line: &Line,
     engine: &str,
-    base: Option<&Figure>,
+    base: Option<&Summary>,
 ) -> [String; 2] {
     let status = set.status(&line.test, engine);
     if let Some(bad) = status.filter(|status| BAD.contains(status)) {
         return [bad_name(bad), String::new()];
     }
-    let Some(figure) = set.figure(line, engine, compare::throughput) else {
+    let Some(summary) = set.summary(line, engine, compare::throughput) else {
         return [String::new(), String::new()];
     };
-    let mut text = human(figure.median);
-    if figure.count > 1 {
-        text.push_str(&format!(" ±{:.0}%", figure.spread() * 100.0));
+    let mut text = human(summary.median);
+    if summary.count > 1 {
+        text.push_str(&format!(" ±{:.0}%", summary.spread() * 100.0));
     }
     // How much faster nothing is than something is no comparison.
     let ratio = base.filter(|base| base.median > 0.0 && engine != "null");
-    [text, ratio.map_or(String::new(), |base| times(figure.median / base.median))]
+    [text, ratio.map_or(String::new(), |base| times(summary.median / base.median))]
 }
 
 /// Operations per second of every line and engine, with ratios to the baseline.
@@ -109,7 +109,7 @@ pub(crate) fn throughput(set: &ResultSet, baseline: &str, width: u16) -> String 
     };
     let base = |line: &Line| {
         let good = set.status(&line.test, baseline) == Some(Status::Valid);
-        good.then(|| set.figure(line, baseline, compare::throughput)).flatten()
+        good.then(|| set.summary(line, baseline, compare::throughput)).flatten()
     };
     let heading = "operations per second".to_owned();
     let mut header = vec![heading.clone()];
@@ -189,11 +189,11 @@ pub(crate) fn details(set: &ResultSet, all: bool, width: u16) -> String {
             let mut row = vec![Cell::new(std::mem::take(&mut label)), Cell::new(&engine)];
             let bad = BAD.contains(&status).then(|| bad_name(status));
             row.extend(columns.iter().enumerate().map(|(index, column)| {
-                let figure = set.figure(&line, &engine, column.2).map(|figure| figure.median);
+                let summary = set.summary(&line, &engine, column.2).map(|summary| summary.median);
                 match (&bad, index) {
                     (Some(bad), 0) => right(bad.clone()),
                     (Some(_), _) => right(""),
-                    (None, _) => right(figure.map_or(String::new(), human)),
+                    (None, _) => right(summary.map_or(String::new(), human)),
                 }
             }));
             table.add_row(row);

@@ -70,8 +70,8 @@ fn noisy(view: &View<'_>) -> Vec<String> {
     let mut found = Vec::new();
     for line in view.set.lines().iter().filter(|line| !is_load(&line.test)) {
         for engine in [&view.sides.subject].into_iter().chain(&view.sides.peers) {
-            let figure = view.set.figure(line, engine, compare::throughput);
-            if figure.is_some_and(|figure| figure.spread() > compare::NOISY) {
+            let summary = view.set.summary(line, engine, compare::throughput);
+            if summary.is_some_and(|summary| summary.spread() > compare::NOISY) {
                 found.push(format!("{engine} {}", line.label));
             }
         }
@@ -87,10 +87,10 @@ fn harness(view: &View<'_>) -> Met {
         let Some(cost) = metrics::harness_nanos(view.set, &line.test) else { continue };
         known = true;
         let fastest = view.engines.iter().filter_map(|engine| {
-            let nanos = view.set.figure(&line, engine, |run, operation| {
+            let nanos = view.set.summary(&line, engine, |run, operation| {
                 Some(run.spec.shape.threads as f64 * 1e9 / operation.per_second)
             });
-            nanos.map(|figure| figure.median)
+            nanos.map(|summary| summary.median)
         });
         if fastest.fold(f64::INFINITY, f64::min) < cost * 10.0 {
             bound.push(line.label);

@@ -281,7 +281,7 @@ pub(super) fn details(view: &View<'_>) -> String {
             let (label, name) = (breakable(&line.label), escape(engine));
             out.push_str(&format!("<tr{class}><th>{label}</th><td class=\"text\">{name}</td>"));
             for (column, measure) in COLUMNS {
-                let figure = view.set.figure(&line, engine, measure).map(|figure| figure.median);
+                let figure = view.set.summary(&line, engine, measure).map(|figure| figure.median);
                 let figure = if column == "tool ns/op" { tool } else { figure };
                 let text = figure.map_or("–".to_owned(), human);
                 out.push_str(&format!("<td data-of=\"{column}\">{text}</td>"));

@@ -7,7 +7,7 @@ use super::{breakable, escape};
 use crate::report::compare::{self, Comparison, Sides, Verdict};
 use crate::report::plots::scale::{human, times};
 use crate::report::plots::view::View;
-use crate::report::set::{BAD, Figure, Line};
+use crate::report::set::{BAD, Line, Summary};
 
 /// The subject compared with one engine; nothing where there is only one other, whose column says
 /// it.
@@ -115,18 +115,18 @@ fn engine_cell(
         let bad = format!("{bad:?}").to_uppercase();
         return format!("<td class=\"bad\" data-of=\"{name}\">{bad}</td>");
     }
-    let figure = view.set.figure(line, engine, compare::throughput);
-    let text = figure.as_ref().map_or("–".to_owned(), text_of);
+    let summary = view.set.summary(line, engine, compare::throughput);
+    let text = summary.as_ref().map_or("–".to_owned(), text_of);
     format!("<td data-of=\"{name}\">{text}{}</td>", comparison.map_or(String::new(), ratio_note))
 }
 
-fn text_of(figure: &Figure) -> String {
-    match figure.count {
-        0 | 1 => human(figure.median),
+fn text_of(summary: &Summary) -> String {
+    match summary.count {
+        0 | 1 => human(summary.median),
         _ => format!(
             "{} <span class=\"muted\">±{:.0}%</span>",
-            human(figure.median),
-            figure.spread() * 100.0
+            human(summary.median),
+            summary.spread() * 100.0
         ),
     }
 }

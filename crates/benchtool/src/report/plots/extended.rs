@@ -7,7 +7,7 @@ use super::view::{self, About, Measure, Sweep, View};
 use crate::measure::recorder::BUCKET_MILLIS;
 use crate::report::compare::throughput;
 use crate::report::metrics;
-use crate::report::set::{Figure, Line as Row};
+use crate::report::set::{Line as Row, Summary};
 
 const RATE: &str = "operations per second";
 
@@ -320,9 +320,9 @@ fn history(view: &View<'_>) -> Vec<Panel> {
         let engines: Vec<String> = engines.into_iter().chain(view.sides.peers.clone()).collect();
         let line = |(series, engine): (usize, &String)| {
             let points = sets.iter().enumerate().filter_map(|(index, set)| {
-                let figure: Figure = set.figure(&row, engine, throughput)?;
-                let range = (figure.low, figure.high);
-                Some(Point { x: (index + 1) as f64, y: figure.median, range })
+                let summary: Summary = set.summary(&row, engine, throughput)?;
+                let range = (summary.low, summary.high);
+                Some(Point { x: (index + 1) as f64, y: summary.median, range })
             });
             Line { series, points: points.collect() }
         };

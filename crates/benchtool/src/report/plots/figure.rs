@@ -1,7 +1,7 @@
 //! What a plot shows, as plain data; `draw` turns it into SVG.
 
 use super::colors::{self, Role};
-use crate::report::set::Figure;
+use crate::report::set::Summary;
 
 /// One picture of a plot.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +71,7 @@ pub(crate) struct Bar {
     /// Number of the series.
     pub(crate) series: usize,
     /// Length, and the ends of its whisker.
-    pub(crate) figure: Figure,
+    pub(crate) summary: Summary,
     /// Text at its end.
     pub(crate) text: String,
     /// How it is drawn.

@@ -88,7 +88,7 @@ mod tests {
         let delete = groups.iter().find(|group| group.label == "delete_b1").unwrap();
         assert_eq!(delete.bars[0].mark, Mark::Judged(colors::LOSS));
         assert_eq!(delete.bars[0].text, "0.58x");
-        assert!(delete.bars[0].figure.low < 0.58 && delete.bars[0].figure.high > 0.58);
+        assert!(delete.bars[0].summary.low < 0.58 && delete.bars[0].summary.high > 0.58);
     }
 
     #[test]

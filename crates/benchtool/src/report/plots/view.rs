@@ -4,7 +4,7 @@ use super::figure::{Bar, Group, Kind, Line, Lines, Mark, Panel, Point, Series};
 use super::scale::human;
 use crate::orchestrate::Run;
 use crate::report::compare::{self, Sides};
-use crate::report::set::{self, Figure, Line as Row, ResultSet};
+use crate::report::set::{self, Line as Row, ResultSet, Summary};
 use crate::spec::{OperationResult, Status};
 
 /// A figure of a run and one of its operations.
@@ -101,14 +101,14 @@ impl<'a> View<'a> {
 
     fn bars_of(&self, row: &Row, measure: Measure) -> Vec<Bar> {
         let bar = |(series, engine): (usize, &String)| {
-            let figure = self.set.figure(row, engine, measure)?;
+            let summary = self.set.summary(row, engine, measure)?;
             let believable = self.believable(&row.test, engine);
             let text = match believable {
-                true => human(figure.median),
-                false => format!("{} INVALID", human(figure.median)),
+                true => human(summary.median),
+                false => format!("{} INVALID", human(summary.median)),
             };
             let mark = if believable { Mark::Plain } else { Mark::Invalid };
-            Some(Bar { series, figure, text, mark })
+            Some(Bar { series, summary, text, mark })
         };
         self.engines.iter().enumerate().filter_map(bar).collect()
     }
@@ -150,8 +150,8 @@ impl<'a> View<'a> {
                 .iter()
                 .filter(|(_, row)| self.believable(&row.test, engine))
                 .filter_map(|(x, row)| {
-                    let figure = self.set.figure(row, engine, measure)?;
-                    Some(point(*x, figure))
+                    let summary = self.set.summary(row, engine, measure)?;
+                    Some(point(*x, summary))
                 })
                 .collect();
             Line { series, points }
@@ -224,6 +224,6 @@ pub(crate) struct Sweep<'a> {
     pub(crate) unit: &'a str,
 }
 
-fn point(x: f64, figure: Figure) -> Point {
-    Point { x, y: figure.median, range: (figure.low, figure.high) }
+fn point(x: f64, summary: Summary) -> Point {
+    Point { x, y: summary.median, range: (summary.low, summary.high) }
 }

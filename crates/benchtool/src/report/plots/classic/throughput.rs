@@ -5,7 +5,7 @@ use super::super::figure::{Bar, Group, Kind, Mark, Panel, Series};
 use super::super::scale::times;
 use super::super::view::{About, Sweep, View, threads};
 use crate::report::compare::{self, Verdict};
-use crate::report::set::{Figure, Line as Row};
+use crate::report::set::{Line as Row, Summary};
 
 const RATE: &str = "operations per second";
 
@@ -22,7 +22,7 @@ fn judged(verdict: Verdict) -> Mark {
 
 pub(super) fn speedup(view: &View<'_>) -> Vec<Panel> {
     let comparisons = compare::all(view.set, &view.sides);
-    let nothing = Figure { median: 0.0, low: 0.0, high: 0.0, count: 0 };
+    let nothing = Summary { median: 0.0, low: 0.0, high: 0.0, count: 0 };
     let groups: Vec<Group> = comparisons
         .into_iter()
         .map(|comparison| {
@@ -33,8 +33,8 @@ pub(super) fn speedup(view: &View<'_>) -> Vec<Panel> {
                 Some(ratio) => times(ratio.median),
                 None => "INVALID".to_owned(),
             };
-            let figure = comparison.ratio.unwrap_or(nothing);
-            let bar = Bar { series: 0, figure, text, mark: judged(comparison.verdict) };
+            let summary = comparison.ratio.unwrap_or(nothing);
+            let bar = Bar { series: 0, summary, text, mark: judged(comparison.verdict) };
             Group { label: comparison.line.label, bars: vec![bar] }
         })
         .collect();

@@ -35,7 +35,7 @@ pub(super) fn bars(
     let longest = groups.iter().map(|group| text_width(&group.label)).max().unwrap_or(0);
     let left = if beside { (longest + 8).clamp(40, 190) } else { 4 };
     let shown = groups.iter().flat_map(|group| &group.bars);
-    let values = shown.flat_map(|bar| [bar.figure.median, bar.figure.low, bar.figure.high]);
+    let values = shown.flat_map(|bar| [bar.summary.median, bar.summary.low, bar.summary.high]);
     let values = values.filter(|value| value.is_finite());
     let scale = match reference {
         Some(_) => Scale::ratios(values, left, WIDTH - TEXT_ROOM),
@@ -86,7 +86,7 @@ struct Along<'a> {
 
 fn one_bar(canvas: &Canvas<'_>, bar: &Bar, role: Role, along: &Along<'_>, y: i32) -> Drawn {
     let (scale, origin) = (along.scale, along.origin);
-    let tip = scale.at(bar.figure.median);
+    let tip = scale.at(bar.summary.median);
     let (x0, x1) = (origin.min(tip), origin.max(tip).max(origin.min(tip) + 1));
     let (upper, lower) = (y + 1, y + BAR - 1);
     match bar.mark {
@@ -104,8 +104,8 @@ fn one_bar(canvas: &Canvas<'_>, bar: &Bar, role: Role, along: &Along<'_>, y: i32
             }
         }
     }
-    let (low, high) = (scale.at(bar.figure.low), scale.at(bar.figure.high));
-    let end = if bar.figure.count > 1 && high > low {
+    let (low, high) = (scale.at(bar.summary.low), scale.at(bar.summary.high));
+    let end = if bar.summary.count > 1 && high > low {
         let middle = y + BAR / 2;
         line(canvas, vec![(low, middle), (high, middle)], INK, 1)?;
         for x in [low, high] {

@@ -5,10 +5,10 @@ use super::bars::BAR;
 use super::lines::Axes;
 use super::shapes::{FONT, shortened};
 use super::*;
-use crate::report::set::Figure;
+use crate::report::set::Summary;
 
-fn figure(median: f64, low: f64, high: f64) -> Figure {
-    Figure { median, low, high, count: 3 }
+fn summary(median: f64, low: f64, high: f64) -> Summary {
+    Summary { median, low, high, count: 3 }
 }
 
 fn panel(kind: Kind) -> Panel {
@@ -17,7 +17,7 @@ fn panel(kind: Kind) -> Panel {
 }
 
 fn bar(series: usize, median: f64, mark: Mark) -> Bar {
-    Bar { series, figure: figure(median, median * 0.9, median * 1.1), text: "t".into(), mark }
+    Bar { series, summary: summary(median, median * 0.9, median * 1.1), text: "t".into(), mark }
 }
 
 #[test]
