@@ -5,165 +5,17 @@
 //! failures, memory levels) one event of a kind is passed on in ten seconds; the counters in the
 //! statistics miss nothing. Events may also be written to a file (`DbOptions::event_log`).
 
+mod levels;
+mod profile;
+
+pub use self::levels::{LogLevel, MemoryLevel, StallReason};
+pub use self::profile::OperationProfile;
+
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::latency::TimedOperation;
-
-/// Why a writer was slowed down or made to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum StallReason {
-    /// The family's memtables are near the bound on their bytes: flushes are slower than writes.
-    MemtableBytes,
-    /// So many memtables wait for their flush that one more would reach
-    /// `l0_queue_stall_threshold`.
-    FlushQueue,
-    /// Compaction is behind: the first level has many runs.
-    CompactionDebt,
-    /// The database is near its memory budget.
-    MemoryBudget,
-    /// Compaction is behind with garbage: the tables of the family take far more than
-    /// `max_space_amplification` allows.
-    SpaceAmplification,
-}
-
-impl StallReason {
-    /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 5] = [
-        Self::MemtableBytes,
-        Self::FlushQueue,
-        Self::CompactionDebt,
-        Self::MemoryBudget,
-        Self::SpaceAmplification,
-    ];
-
-    /// Short name, used in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::MemtableBytes => "memtable bytes",
-            Self::FlushQueue => "flush queue",
-            Self::CompactionDebt => "compaction debt",
-            Self::MemoryBudget => "memory budget",
-            Self::SpaceAmplification => "space amplification",
-        }
-    }
-}
-
-impl fmt::Display for StallReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// How much of the memory budget is in use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum MemoryLevel {
-    /// Under 60 %: nothing is done.
-    #[default]
-    Normal,
-    /// From 60 %: large memtables are written out early and the block cache gives way.
-    Elevated,
-    /// From 75 %: writers are slowed down as well.
-    High,
-    /// From 95 %: writers wait until a flush has freed memory.
-    Critical,
-}
-
-impl MemoryLevel {
-    /// Short name, used in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Normal => "normal",
-            Self::Elevated => "elevated",
-            Self::High => "high",
-            Self::Critical => "critical",
-        }
-    }
-}
-
-/// How much an event matters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum LogLevel {
-    /// What only a developer of the engine asks for.
-    Debug,
-    /// Normal operation: flushes, compactions, changes of families.
-    #[default]
-    Info,
-    /// Something slows the database down, or may do so later.
-    Warn,
-    /// What failed.
-    Error,
-}
-
-impl LogLevel {
-    /// Short name, used in logs and options.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
-    }
-
-    /// The level of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Debug, Self::Info, Self::Warn, Self::Error].into_iter().find(|l| l.name() == name)
-    }
-}
-
-/// What an operation did and waited for; what does not concern it is zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OperationProfile {
-    /// Memtables that were searched.
-    pub memtables_searched: u64,
-    /// Tables that a get searched, or sorted runs that a scan has.
-    pub tables_searched: u64,
-    /// Filters that spared a search.
-    pub filters_excluded: u64,
-    /// Blocks that were in the block cache.
-    pub blocks_cached: u64,
-    /// Blocks that had to be read.
-    pub blocks_read: u64,
-    /// Values fetched from value logs.
-    pub values_read: u64,
-    /// Microseconds that flow control held the operation up.
-    pub stall_micros: u64,
-    /// Why it did; the last reason when there were several.
-    pub stall_reason: Option<StallReason>,
-    /// Microseconds of waiting for a sync of the log.
-    pub sync_micros: u64,
-}
-
-impl fmt::Display for OperationProfile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut first = true;
-        let mut part = |amount: u64, text: &dyn fmt::Display| {
-            if amount == 0 {
-                return Ok(());
-            }
-            let comma = if std::mem::take(&mut first) { "" } else { ", " };
-            write!(f, "{comma}{text}")
-        };
-        part(self.memtables_searched, &format_args!("{} memtables", self.memtables_searched))?;
-        part(self.tables_searched, &format_args!("{} tables", self.tables_searched))?;
-        part(self.filters_excluded, &format_args!("{} spared by filters", self.filters_excluded))?;
-        part(self.blocks_read, &format_args!("{} blocks read", self.blocks_read))?;
-        part(self.blocks_cached, &format_args!("{} blocks cached", self.blocks_cached))?;
-        part(self.values_read, &format_args!("{} values from value logs", self.values_read))?;
-        let reason = self.stall_reason.map_or("flow control", StallReason::name);
-        part(self.stall_micros, &format_args!("held up {} us: {reason}", self.stall_micros))?;
-        part(self.sync_micros, &format_args!("{} us in a sync", self.sync_micros))
-    }
-}
 
 /// Something worth a line in a log. [`fmt::Display`] gives that line.
 #[derive(Clone, Debug)]
@@ -376,7 +228,7 @@ impl fmt::Display for Event {
 ///
 /// It is called by the thread that notices, with no lock of the engine held, and should return
 /// soon: writers and background work go on only then. It may read the database that it listens to,
-/// scan it and ask for figures. It may write too, but must not do anything that waits for
+/// scan it and ask for statistics. It may write too, but must not do anything that waits for
 /// background work (flushes, compactions, closing, writes to a family that is at its limits): its
 /// thread may be the one that is waited for. Such a call ends with an error of kind `Stalled` after
 /// `stall_timeout_ms`; closing, on the thread of a call that reports the event, does so at once,

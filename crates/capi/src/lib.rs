@@ -18,7 +18,7 @@
 //! | `hooks`, `comparators` | callbacks in C |
 //! | `spellings` | which keys are the same key, in an order of the program's |
 //! | `held_spellings` | what a transaction knows of that |
-//! | `statistics` | figures |
+//! | `statistics` | statistics |
 //! | `object_store` | the connector to a directory |
 //! | `hostile` | readers of files, for fuzzing: with the feature `testing` |
 //!

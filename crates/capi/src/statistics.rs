@@ -1,4 +1,4 @@
-//! Figures of families, databases and the block cache.
+//! Statistics of families, databases and the block cache.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -64,9 +64,9 @@ pub unsafe extern "C" fn tidesdb_get_stats(cf: *mut FamilyHandle, stats: *mut *m
 fn make(handle: &FamilyHandle) -> Outcome<*mut Stats> {
     // Before the tables: what is flushed in between counts twice rather than not at all.
     let memtable_keys = handle.family.memtable_keys();
-    let figures = handle.family.stats();
+    let stats = handle.family.stats();
     let config = *handle.config();
-    let deepest = figures.levels.iter().map(|level| level.level as usize).max().unwrap_or(0);
+    let deepest = stats.levels.iter().map(|level| level.level as usize).max().unwrap_or(0);
     // Whatever another program has stored.
     let least = usize::try_from(config.min_levels).unwrap_or(1).clamp(1, MOST_LEVELS as usize);
     let levels = deepest.max(least);
@@ -94,15 +94,15 @@ fn make(handle: &FamilyHandle) -> Outcome<*mut Stats> {
         unsafe { tidesdb_free_stats(made) };
         return refuse(codes::MEMORY);
     }
-    for level in &figures.levels {
+    for level in &stats.levels {
         // SAFETY: the arrays have `levels` places, and levels count from 1.
         unsafe { fill_level(out, level) };
     }
-    fill(out, handle, &figures, memtable_keys);
+    fill(out, handle, &stats, memtable_keys);
     Ok(made)
 }
 
-/// Puts the figures of a level into the arrays.
+/// Puts the statistics of a level into the arrays.
 ///
 /// # Safety
 /// The arrays have a place for the level.
@@ -123,23 +123,23 @@ unsafe fn fill_level(out: &mut Stats, level: &LevelStats) {
     }
 }
 
-fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats, memtable_keys: u64) {
+fn fill(out: &mut Stats, handle: &FamilyHandle, stats: &FamilyStats, memtable_keys: u64) {
     let database = handle.database();
-    let sum = |of: fn(&LevelStats) -> u64| figures.levels.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&LevelStats) -> u64| stats.levels.iter().map(of).sum::<u64>();
     let (entries, tombstones) = (sum(|level| level.entries), sum(|level| level.tombstones));
     let cache = database.db.cache_stats();
-    out.memtable_size = as_size(figures.memtable_bytes);
+    out.memtable_size = as_size(stats.memtable_bytes);
     out.total_keys = memtable_keys + entries;
-    out.total_data_size = data_bytes(figures);
+    out.total_data_size = data_bytes(stats);
     if out.total_keys > 0 {
         // The engine does not count the bytes of keys: an estimate, as the interface says. In value
         // logs there is nothing else but values.
-        let mixed = (figures.memtable_bytes + table_bytes(figures)).max(1) as f64;
+        let mixed = (stats.memtable_bytes + table_bytes(stats)).max(1) as f64;
         let keys = out.total_keys as f64;
         out.avg_key_size = mixed * 0.3 / keys;
-        out.avg_value_size = (mixed * 0.7 + figures.value_log_bytes as f64) / keys;
+        out.avg_value_size = (mixed * 0.7 + stats.value_log_bytes as f64) / keys;
     }
-    out.read_amp = 1.0 + figures.frozen_memtables as f64 + sum(|level| level.runs) as f64;
+    out.read_amp = 1.0 + stats.frozen_memtables as f64 + sum(|level| level.runs) as f64;
     out.hit_rate = cache.hit_rate();
     out.use_btree = handle.config().use_btree;
     if out.use_btree != 0 {
@@ -151,7 +151,7 @@ fn fill(out: &mut Stats, handle: &FamilyHandle, figures: &FamilyStats, memtable_
     }
     out.total_tombstones = tombstones;
     out.tombstone_ratio = ratio(tombstones, out.total_keys);
-    out.written = written(&figures.work, database.shared_memtable);
+    out.written = written(&stats.work, database.shared_memtable);
 }
 
 /// See `tidesdb_free_stats` in `db.h`.
@@ -186,16 +186,16 @@ pub unsafe extern "C" fn tidesdb_get_cache_stats(
 ) -> c_int {
     call("tidesdb_get_cache_stats", || {
         // SAFETY: the caller's handle, by the interface.
-        let figures = unsafe { database(db) }?.db.cache_stats();
-        let enabled = figures.capacity_bytes > 0;
+        let cache = unsafe { database(db) }?.db.cache_stats();
+        let enabled = cache.capacity_bytes > 0;
         let found = CacheStats {
             enabled: c_int::from(enabled),
-            total_entries: as_size(figures.entries),
-            total_bytes: as_size(figures.used_bytes),
-            hits: figures.hits,
-            misses: figures.misses,
-            hit_rate: figures.hit_rate(),
-            num_partitions: as_size(figures.shards),
+            total_entries: as_size(cache.entries),
+            total_bytes: as_size(cache.used_bytes),
+            hits: cache.hits,
+            misses: cache.misses,
+            hit_rate: cache.hit_rate(),
+            num_partitions: as_size(cache.shards),
         };
         let none = CacheStats {
             enabled: 0,
@@ -223,45 +223,45 @@ pub unsafe extern "C" fn tidesdb_get_db_stats(db: *mut Database, stats: *mut DbS
 }
 
 fn of_database(database: &Database) -> DbStats {
-    let figures = database.db.stats();
+    let stats = database.db.stats();
     let names = database.db.family_names();
     let handles: Vec<_> = names.iter().filter_map(|name| database.db.family(name).ok()).collect();
     let families: Vec<FamilyStats> = handles.iter().map(|family| family.stats()).collect();
     let sum = |of: fn(&FamilyStats) -> u64| families.iter().map(of).sum::<u64>();
     let frozen = sum(|family| family.frozen_memtables);
-    let flushing = figures.families_flushing;
+    let flushing = stats.families_flushing;
     let shared = database.shared_memtable;
     let only_shared = |number: u64| if shared { number } else { 0 };
     DbStats {
         num_column_families: as_int(names.len() as u64),
         total_memory: database.total_memory,
         available_memory: database.available_memory,
-        resolved_memory_limit: as_size(figures.memory.budget_bytes),
-        memory_pressure_level: match figures.memory.level {
+        resolved_memory_limit: as_size(stats.memory.budget_bytes),
+        memory_pressure_level: match stats.memory.level {
             MemoryLevel::Normal => 0,
             MemoryLevel::Elevated => 1,
             MemoryLevel::High => 2,
             MemoryLevel::Critical => 3,
         },
         flush_pending_count: as_int(frozen.max(flushing)),
-        total_memtable_bytes: figures.memtable_bytes.cast_signed(),
+        total_memtable_bytes: stats.memtable_bytes.cast_signed(),
         total_immutable_count: as_int(frozen),
         total_sstable_count: as_int(sum(|family| {
             family.levels.iter().map(|level| level.tables).sum()
         })),
         total_data_size_bytes: sum(data_bytes),
-        num_open_sstables: as_int(figures.open_tables),
-        global_seq: figures.sequence.max(1),
-        txn_memory_bytes: figures.memory.transaction_bytes.cast_signed(),
-        compaction_queue_size: as_size(figures.families_compacting),
+        num_open_sstables: as_int(stats.open_tables),
+        global_seq: stats.sequence.max(1),
+        txn_memory_bytes: stats.memory.transaction_bytes.cast_signed(),
+        compaction_queue_size: as_size(stats.families_compacting),
         flush_queue_size: as_size(frozen),
         unified_memtable_enabled: c_int::from(shared),
-        unified_memtable_bytes: only_shared(figures.memtable_bytes).cast_signed(),
+        unified_memtable_bytes: only_shared(stats.memtable_bytes).cast_signed(),
         unified_immutable_count: as_int(only_shared(frozen)),
         unified_is_flushing: c_int::from(shared && flushing > 0),
         unified_next_cf_index: u32::try_from(names.len()).unwrap_or(u32::MAX),
         // Grows by one when a memtable is frozen, and stays the same when it is written out.
-        unified_wal_generation: only_shared(1 + figures.work.flushes + frozen),
+        unified_wal_generation: only_shared(1 + stats.work.flushes + frozen),
         object_store_enabled: 0,
         object_store_connector: ptr::null(),
         local_cache_bytes_used: 0,
@@ -274,7 +274,7 @@ fn of_database(database: &Database) -> DbStats {
         replica_mode: 0,
         primary_epoch: 0,
         seen_epoch: 0,
-        uwal_bytes_written: only_shared(figures.work.log_bytes_written),
-        written: written(&figures.work, shared),
+        uwal_bytes_written: only_shared(stats.work.log_bytes_written),
+        written: written(&stats.work, shared),
     }
 }

@@ -106,7 +106,7 @@ pub struct Written {
     pub compaction_count: u64,
 }
 
-/// `tidesdb_stats_t`: figures of a family.
+/// `tidesdb_stats_t`: statistics of a family.
 // More than a dozen fields: the layout of a struct in C.
 #[repr(C)]
 pub struct Stats {
@@ -134,7 +134,7 @@ pub struct Stats {
     pub written: Written,
 }
 
-/// `tidesdb_cache_stats_t`: figures of the block cache.
+/// `tidesdb_cache_stats_t`: statistics of the block cache.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct CacheStats {
@@ -147,7 +147,7 @@ pub struct CacheStats {
     pub num_partitions: usize,
 }
 
-/// `tidesdb_db_stats_t`: figures of a database.
+/// `tidesdb_db_stats_t`: statistics of a database.
 // More than a dozen fields: the layout of a struct in C.
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -1,7 +1,7 @@
 //! Explains the state of a database: what takes space, time and memory, and what to do about it.
 //!
 //! [`Facts`] are gathered from the engine and the operating system, [`diagnose`] is a pure function
-//! of them, and [`report`] puts both into words or JSON. Where the system has a figure (files in
+//! of them, and [`report`] puts both into words or JSON. Where the system has a number (files in
 //! the directory, free space, descriptors, resident memory) it is shown with the engine's.
 
 mod diagnosis;

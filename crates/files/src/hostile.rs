@@ -16,9 +16,9 @@ use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sys::vfs::{File, ReadAt, ReadOnlyFile};
 
 use crate::filter::{Filters, key_hash, prefix_hash};
-use crate::manifest::{Edit, ManifestRemains, named_by, read_manifest};
-use crate::sstable::{Readahead, Table, TableIterator, TableRemains, Uncached};
-use crate::vlog::{RemainingRecord, ValuePointer, VlogReader};
+use crate::manifest::{Edit, SalvagedManifest, named_by, read_manifest};
+use crate::sstable::{Readahead, SalvagedTable, Table, TableIterator, Uncached};
+use crate::vlog::{SalvagedRecord, ValuePointer, VlogReader};
 use crate::wal::{BatchReader, SegmentHeader, SegmentReader, SurvivingOperations, record};
 use crate::{manifest, sstable, vlog};
 
@@ -130,8 +130,8 @@ fn manifest_file(bytes: &[u8]) {
     for bytes in [bytes.to_vec(), manifest::sealed(3, bytes)] {
         let file = ReadOnlyFile(Bytes(bytes));
         let _ = read_manifest(&file, path(), 3);
-        let _ = ManifestRemains::survey(&file, path(), 3);
-        let _ = ManifestRemains::claimed_number(&file, path());
+        let _ = SalvagedManifest::survey(&file, path(), 3);
+        let _ = SalvagedManifest::claimed_number(&file, path());
     }
 }
 
@@ -153,7 +153,7 @@ fn read_table(bytes: &[u8]) {
         }
         let _ = entries.seek(b"key");
     }
-    if let Ok(remains) = TableRemains::survey(file, path(), 1) {
+    if let Ok(remains) = SalvagedTable::survey(file, path(), 1) {
         for part in remains.parts() {
             if let sstable::Part::Data(handle) = part {
                 let _ = remains.entries(*handle);
@@ -164,7 +164,7 @@ fn read_table(bytes: &[u8]) {
 
 fn table(bytes: &[u8]) {
     read_table(bytes);
-    let _ = TableRemains::claimed_identity(file(bytes).as_ref(), path());
+    let _ = SalvagedTable::claimed_identity(file(bytes).as_ref(), path());
 }
 
 /// Bytes as the raw sections of a table, all sealed: lengths of data, filter, index and whether the
@@ -194,7 +194,7 @@ fn value_log(bytes: &[u8]) {
     let _ = VlogReader::open(Arc::clone(&file), path(), 1).and_then(|reader| reader.verify());
     let reader = VlogReader::without_header(file, path(), 1);
     let _ = reader.survey(&mut |record| {
-        if let RemainingRecord::Whole(pointer) = record {
+        if let SalvagedRecord::Whole(pointer) = record {
             let _ = reader.read(&pointer);
         }
         Ok(())

@@ -49,14 +49,14 @@ const SHARED_STRIPES: usize = 32;
 /// All stripes. Models have one: each word makes them slower.
 const STRIPES: usize = if cfg!(loom) { 1 } else { OWN_STRIPES + SHARED_STRIPES };
 
-/// One stripe's figures.
+/// One stripe's counters.
 #[derive(Default)]
 struct Lookups {
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-/// Adds one to a figure of the stripe that belongs to thread number `thread`.
+/// Adds one to a counter of the stripe that belongs to thread number `thread`.
 #[inline]
 fn count_lookup(stripes: &[CachePadded<Lookups>], thread: usize, hit: bool) {
     let owned = thread < OWN_STRIPES && !cfg!(loom);
@@ -128,7 +128,7 @@ impl<V> BlockCache<V> {
     }
 
     /// Whether a value is cached under `key`, as far as [`get`](Self::get) would find it. No lookup
-    /// for the figures.
+    /// for the counters.
     #[must_use]
     pub fn contains(&self, key: CacheKey) -> bool {
         let hash = hash(key);

@@ -257,7 +257,7 @@ impl CommitSequencer {
     #[inline]
     #[must_use]
     pub fn tail(&self) -> u64 {
-        // ORDERING: relaxed; a momentary figure.
+        // ORDERING: relaxed; a momentary value.
         self.tail.load(Ordering::Relaxed)
     }
 

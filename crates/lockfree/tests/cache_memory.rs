@@ -1,4 +1,4 @@
-//! The block cache's usage figure against what the allocator says. Counted is what the test's own
+//! The block cache's usage counter against what the allocator says. Counted is what the test's own
 //! thread allocates: the thread that waits for it does so too, now and then.
 #![cfg(not(loom))]
 #![expect(unsafe_code, reason = "a counting allocator can only be written so")]
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Bytes by which what is allocated may exceed the usage figure: the fixed part of the cache
+/// Bytes by which what is allocated may exceed the usage counter: the fixed part of the cache
 /// (shards and counters), and one value on its way in.
 fn allowance(shards: usize) -> usize {
     shards * 2048 + 16 * 1024
@@ -73,7 +73,7 @@ fn the_budget_bounds_what_is_really_allocated() {
             );
         }
         assert!(peak <= capacity + block_bytes + allowance(4));
-        // The figure is no idle promise either: most of the budget holds values.
+        // The counter is not just a low bound: most of the budget holds values.
         let values = cache.entries() * charge;
         assert!(
             block_bytes < 700 || values > capacity / 2,

@@ -79,7 +79,7 @@ impl Both {
     }
 }
 
-/// The figures of the second level, which compactions write.
+/// The statistics of the second level, which compactions write.
 fn compacted(family: &Family) -> LevelStats {
     family.stats().levels.into_iter().find(|level| level.level == 2).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The isolation levels of the engine, judged by the checker of dependencies.
 //!
 //! The sampled tier runs with `cargo test`; the full one, with all 34,650 orders of every named
-//! program, is asked for with `TIDESDB_ISOLATION=full` (see `docs/testing.md`).
+//! program, is asked for with `TIDESDB_ISOLATION=full` (see `docs/testing/isolation.md`).
 //! `TIDESDB_TEST_SCALE` multiplies the number of random runs and of threaded transactions.
 
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]

@@ -30,9 +30,11 @@
 //!
 //! To read the code, start with `ARCHITECTURE.md`; in short:
 //!
+//! * what users call is in `db/` (a database, a family) and `handles/`;
 //! * the write path is `write/`, then `wal/`, then `memtable`;
 //! * the read path is `read/`, and `iterator/` for scans;
-//! * `flush/` turns memtables into tables, `compaction/` merges tables;
+//! * `flush/` turns memtables into tables, `compaction/` merges tables, `output/` is what both use;
+//! * `background/` says when they run, `flow/` how fast writers may go meanwhile;
 //! * `version/` is the set of files and the manifest behind it;
 //! * `opening/` opens a directory: it reads the manifest and replays the log;
 //! * `salvage/` works on databases that do not open.

@@ -281,7 +281,7 @@ fn soak() {
     report();
 }
 
-/// See docs/testing.md for the command.
+/// See docs/testing/bounds.md for the command.
 #[test]
 #[ignore = "takes as long as is asked for"]
 fn memory_stays_within_its_budget_for_long() {

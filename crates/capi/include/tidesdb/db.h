@@ -312,7 +312,7 @@ typedef struct tidesdb_column_family_config_t
 
 /* --------------------------------------------------------------------------------- statistics */
 
-/* Figures of one family. One object: release it with tidesdb_free_stats. What was written counts
+/* Statistics of one family. One object: release it with tidesdb_free_stats. What was written counts
    from the opening on. */
 typedef struct tidesdb_stats_t
 {
@@ -346,7 +346,7 @@ typedef struct tidesdb_stats_t
     uint64_t compaction_count;   /* tables that compactions have written */
 } tidesdb_stats_t;
 
-/* Figures of the block cache. All zero when there is none. */
+/* Statistics of the block cache. All zero when there is none. */
 typedef struct tidesdb_cache_stats_t
 {
     int enabled;
@@ -358,7 +358,7 @@ typedef struct tidesdb_cache_stats_t
     size_t num_partitions;
 } tidesdb_cache_stats_t;
 
-/* Figures of a database. */
+/* Statistics of a database. */
 typedef struct tidesdb_db_stats_t
 {
     int num_column_families;
@@ -471,7 +471,7 @@ int tidesdb_purge(tidesdb_t *db);
 /* Stops compactions until the database is opened again. Flushes continue. */
 int tidesdb_cancel_background_work(tidesdb_t *db);
 
-/* Figures of the whole database and of its block cache, into structures of the caller's. */
+/* Statistics of the whole database and of its block cache, into structures of the caller's. */
 int tidesdb_get_db_stats(tidesdb_t *db, tidesdb_db_stats_t *stats);
 int tidesdb_get_cache_stats(tidesdb_t *db, tidesdb_cache_stats_t *stats);
 
@@ -551,7 +551,7 @@ int tidesdb_cf_config_save_to_ini(const char *ini_file, const char *section_name
    must be there until they have returned. The same holds when a family is dropped. */
 int tidesdb_cf_set_commit_hook(tidesdb_column_family_t *cf, tidesdb_commit_hook_fn fn, void *ctx);
 
-/* Figures of a family, in a new object that tidesdb_free_stats releases. */
+/* Statistics of a family, in a new object that tidesdb_free_stats releases. */
 int tidesdb_get_stats(tidesdb_column_family_t *cf, tidesdb_stats_t **stats);
 void tidesdb_free_stats(tidesdb_stats_t *stats);
 

@@ -207,8 +207,8 @@ static int refuse_all(const tidesdb_commit_op_t *ops, int num_ops, uint64_t comm
     return -1;
 }
 
-/* Figures are each family's own, also of commits to several. */
-static void figures(tidesdb_t *db)
+/* Statistics are each family's own, also of commits to several. */
+static void statistics(tidesdb_t *db)
 {
     tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
     tidesdb_column_family_t *one, *two;
@@ -322,7 +322,7 @@ int main(int count, char **arguments)
     sizes(db, cf);
     finished_transactions(db, cf);
     refused_commits(db, cf);
-    figures(db);
+    statistics(db);
     CHECK_OK(tidesdb_close(db));
     names_and_paths(arguments[1]);
     zeroed_config(arguments[1]);

@@ -1,5 +1,5 @@
-/* Each figure against what was done, and against the files that there are. The argument is an empty
-   directory. */
+/* Each statistic against what was done, and against the files that there are. The argument is an
+   empty directory. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <sys/stat.h>
@@ -117,7 +117,7 @@ static void write_keys(tidesdb_t *db, tidesdb_column_family_t *cf, int first, in
     tidesdb_txn_free(txn);
 }
 
-static void figures_of_a_family(tidesdb_t *db, const char *path, tidesdb_column_family_t *cf)
+static void statistics_of_a_family(tidesdb_t *db, const char *path, tidesdb_column_family_t *cf)
 {
     static char large[LARGE];
     const uint64_t user = (uint64_t)KEYS * (KEY_BYTES + VALUE_BYTES) + 5 + LARGE - 1;
@@ -130,7 +130,7 @@ static void figures_of_a_family(tidesdb_t *db, const char *path, tidesdb_column_
     CHECK(stats->flush_count == 0 && stats->compaction_count == 0);
     CHECK(stats->flush_bytes_written == 0 && stats->compaction_bytes_written == 0);
     CHECK(stats->compaction_bytes_read == 0);
-    CHECK(strcmp(stats->config->name, "figures") == 0);
+    CHECK(strcmp(stats->config->name, "counted") == 0);
     tidesdb_free_stats(stats);
 
     /* In memory. */
@@ -367,9 +367,9 @@ int main(int count, char **arguments)
     config.min_disk_space = 0;
     config.min_levels = 2;
     config.compression_algorithm = TDB_COMPRESS_NONE;
-    CHECK_OK(tidesdb_create_column_family(db, "figures", &config));
-    cf = tidesdb_get_column_family(db, "figures");
-    figures_of_a_family(db, path, cf);
+    CHECK_OK(tidesdb_create_column_family(db, "counted", &config));
+    cf = tidesdb_get_column_family(db, "counted");
+    statistics_of_a_family(db, path, cf);
     config.use_btree = 1;
     CHECK_OK(tidesdb_create_column_family(db, "tree", &config));
     other = tidesdb_get_column_family(db, "tree");
@@ -386,7 +386,7 @@ int main(int count, char **arguments)
     write_keys(db, cf, 0, DELETED, 1);
     CHECK_OK(tidesdb_close(db));
     db = open_in(path);
-    cf = tidesdb_get_column_family(db, "figures");
+    cf = tidesdb_get_column_family(db, "counted");
     stats = of(cf);
     CHECK(stats->total_keys == KEYS + DELETED && stats->total_tombstones == DELETED);
     CHECK(stats->flush_count == 0 && stats->flush_bytes_written == 0);

@@ -104,7 +104,7 @@ static void scan(void)
     tidesdb_txn_free(txn);
 }
 
-static void figures(void)
+static void statistics(void)
 {
     tidesdb_stats_t *stats = NULL;
     tidesdb_db_stats_t all;
@@ -155,7 +155,7 @@ static void *work(void *argument)
                 break;
             case 4:
             case 5:
-                figures();
+                statistics();
                 break;
             default:
                 scan();

@@ -21,7 +21,7 @@ pub(crate) fn run(args: &StatsArgs) -> Result<()> {
     print(text(&db, args.json, args.prometheus)?)
 }
 
-/// The figures of an open database, in words, as JSON or for Prometheus.
+/// The statistics of an open database, in words, as JSON or for Prometheus.
 ///
 /// # Errors
 /// Those of the engine.
@@ -85,7 +85,7 @@ fn reads_json(reads: &ReadStats) -> Value {
     })
 }
 
-/// Figures of tables that are B+trees. `None` where a table that is needed can't be read.
+/// Statistics of tables that are B+trees. `None` where a table that is needed can't be read.
 fn trees_json(family: &Family) -> Option<Value> {
     let trees = family.tree_stats().ok()?;
     let levels: Vec<Value> = trees

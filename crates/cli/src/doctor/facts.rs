@@ -1,4 +1,4 @@
-//! What the doctor looks at: figures of the engine and of the operating system, as plain data.
+//! What the doctor looks at: statistics of the engine and of the operating system, as plain data.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(crate) struct Facts {
     pub(crate) viewer: Viewer,
     /// What the file `LOG` tells a visitor, if there is one.
     pub(crate) event_log: Option<EventLog>,
-    /// Figures of the database, its counters since the open.
+    /// Statistics of the database, its counters since the open.
     pub(crate) database: DbStats,
     /// What held writers up since the open.
     pub(crate) stalls: Vec<Stall>,

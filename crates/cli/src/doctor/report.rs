@@ -10,7 +10,7 @@ use crate::table::{bytes, count, printable, render};
 /// In place of a counter of a process that has only come to look.
 const NOT_COUNTED: &str = "not known to this command";
 
-/// What follows the figures then.
+/// What follows the statistics then.
 const VISITOR: &str = "\
 Cache hits, reads, stalls and write amplification are counted by the process that uses the
 database, and end with it: `Db::stats` has them there, and `doctor` in a shell.
@@ -160,7 +160,7 @@ pub(crate) fn as_text(facts: &Facts, findings: &[Finding]) -> String {
 
 fn database_rows(facts: &Facts) -> Vec<Vec<String>> {
     let database = &facts.database;
-    let known = |figure: Option<u64>| figure.map_or_else(|| "not known".to_owned(), bytes);
+    let known = |value: Option<u64>| value.map_or_else(|| "not known".to_owned(), bytes);
     let budget = match database.memory.budget_bytes {
         u64::MAX => "no budget".to_owned(),
         budget => format!("{} of {}", bytes(database.memory.used_bytes), bytes(budget)),

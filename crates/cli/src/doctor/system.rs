@@ -1,4 +1,4 @@
-//! Figures of the operating system. Each is absent where the system does not report it.
+//! Numbers of the operating system. Each is absent where the system does not report it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -141,8 +141,8 @@ fn the_log_of_a_killed_database_is_shown() {
     let commits = report["log"]["left_out_commits"].as_u64().unwrap();
     assert!((1..2000).contains(&commits), "{report}");
     assert!(report["log"]["left_out_bytes"].as_u64().unwrap() > commits * 100, "{report}");
-    for figure in ["left_out_commits", "left_out_bytes"] {
-        assert_eq!(stats["database"][figure], report["log"][figure]);
+    for counter in ["left_out_commits", "left_out_bytes"] {
+        assert_eq!(stats["database"][counter], report["log"][counter]);
     }
     let findings = report["findings"].as_array().unwrap();
     let is_about_it =

@@ -9,7 +9,7 @@ use tidesdb_base::range_tombstone::RangeTombstone;
 use crate::sstable::{ExpiryOctiles, KeySketch};
 
 /// What the manifest remembers of a table.
-// More than a dozen fields: one for each figure that the manifest stores of a table.
+// More than a dozen fields: one for each value that the manifest stores of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableRecord {
     /// Number of the file.

@@ -10,13 +10,13 @@ pub mod closed;
 pub mod current;
 pub mod edit;
 pub mod reader;
-mod remains;
+mod salvage;
 mod unsynced;
 pub mod writer;
 
 pub use edit::{Change, Edit, TableRecord, ValueLogRecord};
 pub use reader::read_manifest;
-pub use remains::{ManifestRemains, RemainingEdit, named_by};
+pub use salvage::{SalvagedEdit, SalvagedManifest, named_by};
 pub use unsynced::Unsynced;
 pub use writer::ManifestWriter;
 

@@ -167,7 +167,7 @@ mod tests {
     use tidesdb_sim::SimVfs;
     use tidesdb_sys::vfs::{OpenMode, Vfs};
 
-    use super::super::{Change, ManifestRemains, ManifestWriter};
+    use super::super::{Change, ManifestWriter, SalvagedManifest};
     use super::*;
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
         file.write_all_at(&forged, writer.bytes()).unwrap();
         // A search to the end would find no other record, and take the damage for a torn append.
         assert!(read_manifest(file.as_ref(), path, 4).unwrap_err().is_corruption());
-        let remains = ManifestRemains::survey(file.as_ref(), path, 4).unwrap();
+        let remains = SalvagedManifest::survey(file.as_ref(), path, 4).unwrap();
         assert_eq!((remains.edits.len(), remains.is_whole()), (1, false));
     }
 

@@ -13,20 +13,20 @@
 
 mod block;
 mod block_finder;
-mod coming;
 mod expiry;
 mod footer;
 #[cfg(feature = "testing")]
 mod hostile;
 mod index;
 mod iterator;
-mod parts;
+mod prefetch;
 mod properties;
-mod remains;
+mod salvage;
+mod sections_in_parts;
 mod sketch;
 mod table;
+mod unindexed_blocks;
 mod verify;
-mod walk;
 mod writer;
 
 pub use block::{Block, BlockHolder, BlockRef, BlockShape, EntryMeta};
@@ -37,7 +37,7 @@ pub(crate) use hostile::{read_hostile_block, read_hostile_sections, sealed};
 pub use index::NodeMemory;
 pub use iterator::{Readahead, TableIterator};
 pub use properties::{TableOrigin, TableSummary, ValueReferences};
-pub use remains::{Part, RemainingEntry, TableRemains};
+pub use salvage::{Part, SalvagedEntry, SalvagedTable};
 pub use sketch::KeySketch;
 pub use table::{Found, FoundInBlock, Table};
 pub use writer::{IndexForm, TableOptions, TableWriter, WriterBuffers};

@@ -53,7 +53,7 @@ impl TableOrigin {
 }
 
 /// What a table holds.
-// More than a dozen fields: one for each figure that is stored with a table.
+// More than a dozen fields: one for each value that is stored with a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableSummary {
     /// Length of the file in bytes.

@@ -2,9 +2,10 @@
 //!
 //! Footer, index, filter and properties are read and checked once, by [`Table::open`]; data blocks
 //! are read when they are asked for, and checked each time they are read. Where there is no memory
-//! for index and filter, these are read part by part as well ([`super::parts`]). Immutable, shared
-//! by all threads. Whether a table's key range or filter excludes a key is asked by the caller
-//! ([`Table::may_contain`]), which has the hash for all tables; [`Table::get`] asks it as well.
+//! for index and filter, these are read part by part as well ([`super::sections_in_parts`]).
+//! Immutable, shared by all threads. Whether a table's key range or filter excludes a key is asked
+//! by the caller ([`Table::may_contain`]), which has the hash for all tables; [`Table::get`] asks
+//! it as well.
 //!
 //! | file | what |
 //! |---|---|
@@ -17,10 +18,10 @@ mod opening;
 mod reading;
 
 use super::block::{BlockHolder, BlockRef};
-use super::index::whole::read as read_whole;
+use super::index::flattened_tree::read as read_whole;
 use super::index::{Index, Leaves, NodeMemory, TreeIndex};
-use super::parts::Parts;
 use super::properties::{TableSummary, ValueReferences};
+use super::sections_in_parts::Parts;
 use super::{BlockHandle, BlockSource, Uncached};
 use crate::filter::{Filters, prefix_hash};
 use std::path::{Path, PathBuf};

@@ -13,17 +13,17 @@
 //! value is checked where it lies. Values above 1 MiB are stored as they are. One thread writes a
 //! file; readers are immutable and shared. Pictured in `docs/formats/vlog.md`.
 
-mod ahead;
 mod pointer;
+mod readahead;
 mod reader;
 mod record;
-mod remains;
+mod salvage;
 mod writer;
 
-pub use ahead::RecordsAhead;
 pub use pointer::{MAX_POINTER_BYTES, ValuePointer};
+pub use readahead::RecordReadahead;
 pub use reader::VlogReader;
-pub use remains::RemainingRecord;
+pub use salvage::SalvagedRecord;
 pub use writer::{VlogOptions, VlogSummary, VlogWriter};
 
 /// What is written.

@@ -6,7 +6,7 @@
 //! file that is still being appended to.
 
 use super::record::{FILE_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, file_header};
-use super::{RecordsAhead, ValuePointer, VlogSummary};
+use super::{RecordReadahead, ValuePointer, VlogSummary};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl VlogReader {
     pub fn read_along(
         &self,
         pointer: &ValuePointer,
-        ahead: &mut RecordsAhead,
+        ahead: &mut RecordReadahead,
         scratch: &mut Vec<u8>,
         value: &mut Vec<u8>,
     ) -> Result<()> {

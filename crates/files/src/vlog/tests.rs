@@ -171,7 +171,7 @@ fn values_read_along_are_those_read_alone_in_whatever_order() {
         (0..300).map(|n| n * 137 % 300).collect(),
         (0..300).chain(0..20).chain(280..300).collect(),
     ];
-    let mut ahead = RecordsAhead::default();
+    let mut ahead = RecordReadahead::default();
     let (mut scratch, mut value) = (Vec::new(), Vec::new());
     for order in orders {
         for at in order {
@@ -193,7 +193,7 @@ fn damage_met_ahead_is_reported_where_it_is_and_nowhere_else() {
     let at = records[damaged].0.offset as usize + 30;
     file.change(|bytes| bytes[at] ^= 1);
     let reader = open(&file).unwrap();
-    let mut ahead = RecordsAhead::default();
+    let mut ahead = RecordReadahead::default();
     let (mut scratch, mut value) = (Vec::new(), Vec::new());
     for (n, (pointer, expected)) in records.iter().enumerate() {
         let result = reader.read_along(pointer, &mut ahead, &mut scratch, &mut value);
@@ -241,7 +241,7 @@ fn a_survey_tells_of_every_read_that_fails() {
     let survey = || {
         let (mut whole, before) = (0, file.reads());
         let result = reader.survey(&mut |record| {
-            whole += u32::from(matches!(record, RemainingRecord::Whole(_)));
+            whole += u32::from(matches!(record, SalvagedRecord::Whole(_)));
             Ok(())
         });
         result.map(|()| (whole, file.reads() - before))

@@ -18,10 +18,10 @@ pub mod batch;
 pub mod reader;
 pub mod record;
 pub mod segment;
-pub mod survivors;
+pub mod surviving_operations;
 
 pub use batch::{BatchReader, BatchWriter, Operation};
 pub use reader::{BehindBreak, SegmentEnd, SegmentReader};
 pub use record::{RECORD_HEADER_BYTES, RecordKind, RecordView};
 pub use segment::{RECORDS_OFFSET, SYNC_MARK_OFFSET, SegmentHeader};
-pub use survivors::SurvivingOperations;
+pub use surviving_operations::SurvivingOperations;

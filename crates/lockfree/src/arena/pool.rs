@@ -21,13 +21,13 @@ const PAGE_BYTES: usize = 4 << 10;
 const LEAST_MAPPED_BYTES: usize = 64 << 10;
 const LINE_BYTES: usize = 64;
 
-/// What a pool holds and has lent, in bytes.
+/// What a pool keeps for reuse and what arenas use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolUsage {
     /// Kept for reuse.
     pub idle_bytes: u64,
     /// In the hands of arenas.
-    pub lent_bytes: u64,
+    pub used_bytes: u64,
 }
 
 /// Owned, uninitialised memory of a fixed place.
@@ -160,7 +160,7 @@ fn lock_refusals(refusals: &Mutex<Refusals>) -> MutexGuard<'_, Refusals> {
 pub struct BlockPool {
     idle: Mutex<Vec<Block>>,
     idle_cap_bytes: AtomicU64,
-    lent_bytes: AtomicU64,
+    used_bytes: AtomicU64,
     largest_block_bytes: AtomicU64,
     populates: AtomicBool,
     refusals: Mutex<Refusals>,
@@ -179,7 +179,7 @@ impl BlockPool {
         Arc::new(Self {
             idle: Mutex::new(Vec::new()),
             idle_cap_bytes: AtomicU64::new(idle_cap_bytes),
-            lent_bytes: AtomicU64::new(0),
+            used_bytes: AtomicU64::new(0),
             largest_block_bytes: AtomicU64::new(BLOCK_BYTES as u64),
             populates: AtomicBool::new(false),
             refusals: Mutex::default(),
@@ -203,18 +203,18 @@ impl BlockPool {
         !gives
     }
 
-    /// What the pool holds and has lent right now.
+    /// What the pool keeps and what arenas use right now.
     pub fn usage(&self) -> PoolUsage {
         PoolUsage {
             idle_bytes: (self.lock_idle().len() * BLOCK_BYTES) as u64,
-            lent_bytes: self.lent_bytes.load(Ordering::Relaxed),
+            used_bytes: self.used_bytes.load(Ordering::Relaxed),
         }
     }
 
     /// Bytes in the hands of arenas, without taking the lock that [`BlockPool::usage`] takes.
     #[inline]
-    pub fn lent_bytes(&self) -> u64 {
-        self.lent_bytes.load(Ordering::Relaxed)
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
     }
 
     /// Keeps arenas from growing in blocks larger than this where smaller ones will do, for
@@ -223,8 +223,8 @@ impl BlockPool {
         self.largest_block_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Whether new blocks of [`BLOCK_BYTES`] have every page touched before they are lent, as the
-    /// idle ones have. That holds an arena up for as long as it takes, and saves who fills many
+    /// Whether new blocks of [`BLOCK_BYTES`] have every page touched before an arena gets them, as
+    /// the idle ones have. That holds an arena up for as long as it takes, and saves who fills many
     /// blocks at once, like recovery, more than that. False at first.
     pub fn set_populates(&self, populates: bool) {
         // ORDERING: a matter of speed only.
@@ -287,14 +287,14 @@ impl BlockPool {
                 block
             }
         };
-        self.lent_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.used_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         Some(block)
     }
 
-    /// Takes a lent block back: kept when it is of the recycled size and below the cap.
+    /// Takes a block back from an arena: kept when it is of the recycled size and below the cap.
     pub(super) fn give_back(&self, block: Block) {
         let bytes = block.layout.size();
-        self.lent_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.used_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
         if bytes == BLOCK_BYTES {
             self.keep(block);
         }

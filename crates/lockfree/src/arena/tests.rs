@@ -128,9 +128,9 @@ fn pool_recycles_up_to_its_cap() {
     while arena.allocated_bytes() < 5 * BLOCK_BYTES as u64 {
         arena.allocate(OWN_BLOCK_BYTES).unwrap();
     }
-    assert_eq!(pool.usage(), PoolUsage { idle_bytes: 0, lent_bytes: arena.allocated_bytes() });
+    assert_eq!(pool.usage(), PoolUsage { idle_bytes: 0, used_bytes: arena.allocated_bytes() });
     drop(arena);
-    let expected = PoolUsage { idle_bytes: 3 * BLOCK_BYTES as u64, lent_bytes: 0 };
+    let expected = PoolUsage { idle_bytes: 3 * BLOCK_BYTES as u64, used_bytes: 0 };
     assert_eq!(pool.usage(), expected);
     pool.set_idle_cap_bytes(BLOCK_BYTES as u64);
     assert_eq!(pool.usage().idle_bytes, BLOCK_BYTES as u64);

@@ -164,7 +164,7 @@ pub(super) struct Shard<V> {
     generations: AtomicUsize,
     state: Mutex<State>,
     capacity_bytes: AtomicUsize,
-    // Copies of figures that change under the lock, to be read without it.
+    // Copies of counters that change under the lock, to be read without it.
     usage_bytes: AtomicUsize,
     entries: AtomicUsize,
     evictions: AtomicUsize,
@@ -184,7 +184,7 @@ impl<V> Shard<V> {
     }
 
     pub(super) fn capacity_bytes(&self) -> usize {
-        // ORDERING: relaxed here and in the three below; momentary figures.
+        // ORDERING: relaxed here and in the three below; momentary values.
         self.capacity_bytes.load(Ordering::Relaxed)
     }
 
@@ -426,7 +426,7 @@ impl<V> Shard<V> {
         self.publish_figures(state);
     }
 
-    /// Copies the figures for readers without the lock, and lets go of the lock.
+    /// Copies the counters for readers without the lock, and lets go of the lock.
     fn publish_figures(&self, state: MutexGuard<'_, State>) {
         self.usage_bytes.store(state.usage(), Ordering::Relaxed);
         self.entries.store(state.entries(), Ordering::Relaxed);

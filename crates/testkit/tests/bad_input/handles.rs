@@ -31,7 +31,7 @@ fn after_close_everything_answers_closed() {
     refused(db.wait_idle(), ErrorKind::Closed, &[]);
     refused(db.sync_log(), ErrorKind::Closed, &[]);
     refused(db.verify(), ErrorKind::Closed, &[]);
-    // The figures stay readable, and a second close does nothing.
+    // The statistics stay readable, and a second close does nothing.
     let _ = (db.stats(), family.stats(), db.snapshot());
     db.clone().close().unwrap();
     assert_unchanged(directory.path(), &before);

@@ -1,4 +1,4 @@
-//! What listeners are told of writers that are held back and of memory, with its figures.
+//! What listeners are told of writers that are held back and of memory, with its numbers.
 
 use super::*;
 

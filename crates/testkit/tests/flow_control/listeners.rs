@@ -30,7 +30,7 @@ fn a_listener_may_panic() {
     db.close().unwrap();
 }
 
-/// It reads, scans and writes, asks for figures, and is not called within itself.
+/// It reads, scans and writes, asks for statistics, and is not called within itself.
 #[test]
 fn a_listener_may_use_the_database() {
     let place: Arc<Mutex<Option<(Db, Family)>>> = Arc::default();

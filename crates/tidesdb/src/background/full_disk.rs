@@ -57,7 +57,7 @@ impl Core {
             }
         }
         let reserve = self.env.reserve_bytes();
-        if !deletes && reserve > 0 && self.memory.pool.lent_bytes() > reserve {
+        if !deletes && reserve > 0 && self.memory.pool.used_bytes() > reserve {
             // The log of what is in memory takes space that its tables will not take again.
             self.write_memory_out();
             match commit() {

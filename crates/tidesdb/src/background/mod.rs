@@ -1,9 +1,18 @@
 //! Background work: what is queued when, and what happens when it fails.
 //!
-//! At most one flush of a family is queued or running; of compactions, see `compactions`. A failure
-//! is kept with the family and given to callers that wait; the work is queued again by the next
-//! writer that needs it, or when there is space again (`retries`), so that a disk that was full is
-//! tried again without reopening anything.
+//! | file | what |
+//! |---|---|
+//! | this one | flushes, one of a family at a time |
+//! | `compactions`, `compaction_triggers` | compactions that start by themselves, and why |
+//! | `manual_compactions` | those that a caller asks for |
+//! | `deletions` | flushes for what deletions in memory hide on disk |
+//! | `interval_sync`, `repair` | syncs of the log, and its repair |
+//! | `full_disk`, `retries` | a full disk is freed, and work that found no space tried again |
+//! | `requests` | how lower layers ask for all this |
+//!
+//! A failure is kept with the family and given to callers that wait. The work is queued again by
+//! the next writer that needs it, or when there is space again (`retries`), so that a disk that was
+//! full is tried again without reopening anything.
 
 mod compaction_triggers;
 mod compactions;

@@ -90,7 +90,7 @@ mod tests {
             family.put(&key(n), &key(n).repeat(12)).unwrap();
         }
         family.flush().unwrap();
-        let full = db.core().storage.files.blocks.figures()[1];
+        let full = db.core().storage.files.blocks.statistics()[1];
         for n in (0..4000).rev() {
             let other = (n * 1733) % 4000;
             let seen = family.get_with(&key(n), |value| {
@@ -109,7 +109,7 @@ mod tests {
                 assert_eq!(walk.value().unwrap(), key(at).repeat(12), "{at}");
             }
         }
-        assert!(db.core().storage.files.blocks.figures()[0] <= full);
+        assert!(db.core().storage.files.blocks.statistics()[0] <= full);
         assert!(SPARE.take().capacity() > 0, "nothing was put to the test");
     }
 }

@@ -55,8 +55,8 @@ impl BlockCache {
         self.0.evictions()
     }
 
-    /// Figures for statistics: bytes used, capacity, hits, misses.
-    pub(crate) fn figures(&self) -> [u64; 4] {
+    /// Bytes used, capacity, hits, misses.
+    pub(crate) fn statistics(&self) -> [u64; 4] {
         [
             self.0.usage_bytes() as u64,
             self.0.capacity_bytes() as u64,

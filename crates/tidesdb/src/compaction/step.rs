@@ -19,9 +19,9 @@ use super::install::CompactionResult;
 use super::job::CompactionJob;
 use super::merge::{VersionMerge, readahead_bytes};
 use super::step_bounds::{self, Cut, StepTable};
-use super::subcompactions::parts;
+use super::subcompactions::subcompaction_ranges;
 use crate::core::Core;
-use crate::memory::{Holder, Lent, table_writer_bytes};
+use crate::memory::{Holder, MemoryReservation, table_writer_bytes};
 use crate::output::drop_rules::DropRules;
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
 use crate::output::rewrite::{Rewriter, ValueRewrite};
@@ -112,7 +112,13 @@ impl Step {
     pub(super) fn run(self: &Arc<Self>, core: &Core, is_last: bool) -> Result<()> {
         let threads = core.env.options.resolved_compaction_threads();
         let (table_bytes, into_oldest) = (self.job.sizes.table_bytes, self.job.plan.into_oldest);
-        let mut ranges = parts(&self.cut.runs, &self.cut.range, table_bytes, threads, into_oldest)?;
+        let mut ranges = subcompaction_ranges(
+            &self.cut.runs,
+            &self.cut.range,
+            table_bytes,
+            threads,
+            into_oldest,
+        )?;
         ranges.extend(self.cut.rests.iter().cloned());
         let step = Arc::clone(self);
         let work = move |core: &Core, range: &KeySpan| step.compact_part(core, range.clone());
@@ -146,7 +152,7 @@ impl Step {
     fn compact_part(&self, core: &Core, range: KeySpan) -> Result<Written> {
         let oldest = self.cut.runs.len() - 1;
         let readahead = readahead_bytes(oldest + 1, core.memory.budget.readahead_bytes());
-        let _lent = self.buffers(core, readahead);
+        let _reservation = self.buffers(core, readahead);
         let mut runs = self.cut.runs.clone();
         if self.cut.rests.contains(&range) {
             runs.iter_mut().take(oldest).for_each(Vec::clear);
@@ -185,10 +191,10 @@ impl Step {
     }
 
     /// Notes the memory that a part of the compaction takes.
-    fn buffers(&self, core: &Core, readahead: usize) -> Lent {
+    fn buffers(&self, core: &Core, readahead: usize) -> MemoryReservation {
         let read = self.cut.runs.len() as u64 * readahead as u64;
         let written = table_writer_bytes(&self.job.options, self.job.entries_per_table);
-        core.memory.budget.lend(Holder::Background, read + written)
+        core.memory.budget.reserve(Holder::Background, read + written)
     }
 
     fn rewriter<'a>(&'a self, core: &'a Core) -> Rewriter<'a> {

@@ -17,7 +17,7 @@ const TABLES_PER_PART: u64 = 2;
 ///
 /// # Errors
 /// [`tidesdb_base::Error::Corruption`] or [`tidesdb_base::Error::Io`] when an index can't be read.
-pub(super) fn parts(
+pub(super) fn subcompaction_ranges(
     runs: &[Vec<Arc<TableFile>>],
     range: &KeySpan,
     table_bytes: u64,

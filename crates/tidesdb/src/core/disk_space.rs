@@ -10,7 +10,7 @@ impl Core {
     /// Looks at the disk. `wanted` bytes are to be written to other files than the log.
     pub(crate) fn review_disk(&self, wanted: u64) {
         let Some(disk) = self.env.disk_space() else { return };
-        let memory = self.memory.pool.lent_bytes();
+        let memory = self.memory.pool.used_bytes();
         let largest = disk::largest_segment_bytes(disk.volume_bytes, false);
         // What is in memory takes a place in tables before its log goes. Until the next look the
         // log takes another segment, and memory as much and something for each key.

@@ -190,8 +190,8 @@ impl Core {
         options.block_cache_bytes = 0;
         options.log_segment_bytes = LEAST_SEGMENT_BYTES;
         options.max_memory_usage = options.least_memory_budget();
-        let lent = options.max_memory_usage.min(self.memory.budget.bytes() / 8);
-        let _lent = self.memory.budget.lend(Holder::Background, lent);
+        let budget = options.max_memory_usage.min(self.memory.budget.bytes() / 8);
+        let _reservation = self.memory.budget.reserve(Holder::Background, budget);
         let copy = open_in(target.path(), options, components, Core::shut_down, |vfs, path, _| {
             locked_before(vfs, path, guard)
         })?;

@@ -349,7 +349,7 @@ impl Family {
         self.state.is_compacting()
     }
 
-    /// Figures of the family, which a person reads with [`std::fmt::Display`].
+    /// Statistics of the family, which a person reads with [`std::fmt::Display`].
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -370,7 +370,7 @@ impl Family {
         FamilyStats::of(&self.state)
     }
 
-    /// Figures of those of the family's tables that are B+trees. Opens the tables that are not
+    /// Statistics of those of the family's tables that are B+trees. Opens the tables that are not
     /// open, which reads their indexes.
     ///
     /// ```

@@ -18,7 +18,7 @@ use super::{
     CommitHookSlot, DatabaseId, FamilyCompactions, FamilyFlushes, ReadActivity, WatchedDeletions,
 };
 use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage, is_slowed_by_runs};
-use crate::memory::{Holder, Lent, MemoryBudget};
+use crate::memory::{Holder, MemoryBudget, MemoryReservation};
 use crate::telemetry::counters::FamilyCounters;
 use crate::telemetry::timing::Named;
 use crate::version::{
@@ -44,8 +44,8 @@ pub(crate) struct FamilyState {
     pub compactions: FamilyCompactions,
     pub counters: FamilyCounters,
     /// What the range tombstones of the newest version take, about.
-    tombstones: Mutex<Lent>,
-    _lent: Lent,
+    tombstones: Mutex<MemoryReservation>,
+    _reservation: MemoryReservation,
 }
 
 /// What a family takes that is in use, about, besides what its memtable, its tables and its readers
@@ -107,7 +107,7 @@ impl FamilyState {
         let is_counted = budget.held_by(Holder::Families) < budget.bytes() / BUDGET_PART;
         let counted = if is_counted { FAMILY_BYTES } else { 0 };
         let tombstone_bytes = view.version.range_tombstones.memory_bytes();
-        let tombstones = budget.lend(Holder::RangeTombstones, tombstone_bytes);
+        let tombstones = budget.reserve(Holder::RangeTombstones, tombstone_bytes);
         let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
         let flow = FamilyFlow { held, ..FamilyFlow::default() };
         Self {
@@ -124,7 +124,7 @@ impl FamilyState {
             compactions: FamilyCompactions::default(),
             tombstones: Mutex::new(tombstones),
             counters: FamilyCounters::default(),
-            _lent: budget.lend(Holder::Families, counted),
+            _reservation: budget.reserve(Holder::Families, counted),
         }
     }
 
@@ -205,7 +205,7 @@ impl FamilyState {
         self.flushes.failure.take().or_else(|| self.compactions.failure.take())
     }
 
-    /// The figures that decide how fast the family may be written. `snapshots` are those that are
+    /// The numbers that decide how fast the family may be written. `snapshots` are those that are
     /// live, oldest first, asked for when it may matter what they hold.
     pub(crate) fn signals(
         &self,
@@ -280,7 +280,7 @@ impl InDoubt for FamilyState {
     }
 }
 
-/// The figures that follow from options and view alone.
+/// The numbers that follow from options and view alone.
 fn signals(options: &FamilyOptions, view: &View, favours_readers: bool) -> FamilySignals {
     let signals = FamilySignals {
         write_buffer_bytes: options.write_buffer_size as u64,

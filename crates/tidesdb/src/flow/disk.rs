@@ -4,7 +4,7 @@
 //! old one goes. So puts are refused while as much is left as that takes; commits that hold
 //! deletions only go on, and so does what frees space (`background/full_disk.rs`). It is free space
 //! and no file: there is nothing to make, to find again after a crash, or to give up, and the
-//! figure follows the volume. Looked at once for each segment of the log, so that hardly a commit
+//! value follows the volume. Looked at once for each segment of the log, so that hardly a commit
 //! pays for it.
 //!
 //! The decision is pure; the rest is atomics.
@@ -37,7 +37,7 @@ const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
 /// Puts are let in again when so large a share of the reserve is free beyond it.
 const SLACK_SHARE: u64 = 4;
 
-/// Figures of a disk.
+/// What is known of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DiskSpace {
     pub volume_bytes: u64,

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `pace` | decides from figures of a family how fast it may be written; pure |
+//! | `pace` | decides from the state of a family how fast it may be written; pure |
 //! | `run_bounds` | how many runs slow writers, by the size of the family; pure |
 //! | `stall_timer` | how long callers wait for work that gets nowhere |
 //! | `pacer` | hands out bytes at a given rate, so that most commits pass with one addition |

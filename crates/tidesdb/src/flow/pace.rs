@@ -1,4 +1,4 @@
-//! How fast a family may be written, decided from a few figures.
+//! How fast a family may be written, decided from a few numbers.
 //!
 //! While a memtable is being flushed, the room left for writes must last until its memory comes
 //! back: the rate is that room divided by the time that the flush still takes at the measured rate.
@@ -39,8 +39,8 @@ const SLOWEST_GARBAGE_PART: u64 = 2;
 /// Writers are never held to less than the rate of flushes divided by this.
 const MOST_SLOWDOWN: u64 = 50;
 
-/// Figures of a family that decide how fast it may be written.
-// More than a dozen fields: all that the rules of flow control ask, as plain figures.
+/// The numbers of a family that decide how fast it may be written.
+// More than a dozen fields: all that the rules of flow control ask, as plain numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FamilySignals {
     /// `write_buffer_size` in bytes.

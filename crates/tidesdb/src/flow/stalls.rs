@@ -38,16 +38,16 @@ impl Stalls {
     }
 
     /// Number of waits, their nanoseconds in all, and those of the longest.
-    pub(crate) fn figures(&self, reason: StallReason) -> [u64; 3] {
+    pub(crate) fn counters(&self, reason: StallReason) -> [u64; 3] {
         self.reasons.get(reason as usize).map_or([0; 3], |stall| {
             [&stall.count, &stall.nanos, &stall.longest_nanos]
-                .map(|figure| figure.load(Ordering::Relaxed))
+                .map(|counter| counter.load(Ordering::Relaxed))
         })
     }
 
     /// Nanoseconds of all waits.
     pub(crate) fn nanos(&self) -> u64 {
-        StallReason::ALL.into_iter().map(|reason| self.figures(reason)[1]).sum()
+        StallReason::ALL.into_iter().map(|reason| self.counters(reason)[1]).sum()
     }
 
     /// True when it should be reported that writers are slowed down for this reason: it was not for
@@ -179,8 +179,8 @@ mod tests {
         stalls.count(StallReason::CompactionDebt, 5);
         stalls.count(StallReason::CompactionDebt, 9);
         stalls.count(StallReason::MemoryBudget, 1);
-        assert_eq!(stalls.figures(StallReason::CompactionDebt), [2, 14, 9]);
-        assert_eq!(stalls.figures(StallReason::FlushQueue), [0; 3]);
+        assert_eq!(stalls.counters(StallReason::CompactionDebt), [2, 14, 9]);
+        assert_eq!(stalls.counters(StallReason::FlushQueue), [0; 3]);
         assert_eq!(stalls.nanos(), 15);
     }
 

@@ -78,7 +78,7 @@ impl MemtableFlush {
     fn write_part(&self, core: &Core, range: &KeySpan) -> Result<Written> {
         let started = core.env.clock.monotonic_nanos();
         let buffers = table_writer_bytes(&self.options, self.expected_entries);
-        let _lent = core.memory.budget.lend(Holder::Background, buffers);
+        let _reservation = core.memory.budget.reserve(Holder::Background, buffers);
         let rules = DropRules::new(self.snapshots.clone(), self.bottom, self.now)
             .with_range_tombstones(self.range_tombstones.clone());
         let place = OutputPlace {

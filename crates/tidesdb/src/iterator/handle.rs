@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 
 use super::ScanOptions;
-use super::in_order::InOrder;
+use super::family_order::InOrder;
 use super::scan::{Movement, OfTransaction, StoredScan};
 use crate::core::Owner;
 use crate::family::FamilyState;

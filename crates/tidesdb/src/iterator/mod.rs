@@ -7,15 +7,15 @@
 //! | `merge` | merges sources by key; of equal keys the newest source wins |
 //! | `heap` | the heap of that merge, and of the one of compactions |
 //! | `scan` | hides deletions and expired entries, keeps bounds, reports to the transaction what it read |
-//! | `in_order`, `handle` | from stored keys to keys in the family's order; what users hold |
+//! | `family_order`, `handle` | from stored keys to keys in the family's order; what users hold |
 //! | `scanned_values` | fetches large values, those of one value log in pieces |
 //! | `key_range` | ranges of keys as Rust writes them |
 //! | `entries` | a scan as a Rust iterator, also backwards |
 
 mod entries;
+mod family_order;
 mod handle;
 mod heap;
-mod in_order;
 mod key_range;
 mod memtable_source;
 mod merge;

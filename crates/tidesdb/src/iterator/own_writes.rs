@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::ValueKind;
 use tidesdb_files::wal::Operation;
 
-use crate::memory::{Holder, Lent, MemoryBudget};
+use crate::memory::{Holder, MemoryBudget, MemoryReservation};
 
 /// Memory that is too little to be counted: counting writes to what all threads share.
 const LITTLE_BYTES: usize = 4 << 10;
@@ -39,7 +39,7 @@ struct Chunk {
     entries: Vec<Entry>,
     /// Bytes that no entry has any more.
     dead: usize,
-    lent: Option<Lent>,
+    reservation: Option<MemoryReservation>,
 }
 
 impl Chunk {
@@ -116,10 +116,12 @@ impl Chunk {
     fn count(&mut self, budget: &Arc<MemoryBudget>) {
         let entries = self.entries.capacity() * size_of::<Entry>();
         let held = self.bytes.capacity() + entries;
-        match &mut self.lent {
-            Some(lent) if lent.bytes() != held as u64 => lent.change_to(held as u64),
+        match &mut self.reservation {
+            Some(reservation) if reservation.bytes() != held as u64 => {
+                reservation.change_to(held as u64)
+            }
             None if held > LITTLE_BYTES => {
-                self.lent = Some(budget.lend(Holder::Transactions, held as u64));
+                self.reservation = Some(budget.reserve(Holder::Transactions, held as u64));
             }
             _ => {}
         }

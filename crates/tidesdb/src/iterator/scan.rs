@@ -19,7 +19,7 @@ use super::scanned_values::ScannedValues;
 use super::source::Source;
 use crate::core::Owner;
 use crate::family::FamilyState;
-use crate::memory::{Holder, Lent};
+use crate::memory::{Holder, MemoryReservation};
 use crate::telemetry::counters::Hot;
 
 /// Where to go.
@@ -156,8 +156,8 @@ impl StoredScan {
     }
 
     /// Counts memory of the database's budget.
-    pub(super) fn lend(&self, bytes: u64) -> Lent {
-        self.owner.core().memory.budget.lend(Holder::Scans, bytes)
+    pub(super) fn reserve(&self, bytes: u64) -> MemoryReservation {
+        self.owner.core().memory.budget.reserve(Holder::Scans, bytes)
     }
 
     /// In a forked child files are those of the parent, and locks may be locked for good.

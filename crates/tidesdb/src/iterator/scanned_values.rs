@@ -7,10 +7,10 @@
 use std::cell::{Cell, OnceCell, RefCell};
 
 use tidesdb_base::error::Result;
-use tidesdb_files::vlog::RecordsAhead;
+use tidesdb_files::vlog::RecordReadahead;
 
 use crate::core::Owner;
-use crate::memory::{Holder, Lent};
+use crate::memory::{Holder, MemoryReservation};
 use crate::version::{Version, resolve};
 
 /// Value logs in which a scan reads ahead at the same time.
@@ -25,7 +25,7 @@ const LARGEST_KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
     /// The buffers of a scan that has ended, for the thread's next one: many scans are short.
-    static SPARE: Cell<Vec<RecordsAhead>> = const { Cell::new(Vec::new()) };
+    static SPARE: Cell<Vec<RecordReadahead>> = const { Cell::new(Vec::new()) };
 }
 
 /// Fetches the values of a scan from value logs, and reads ahead in each.
@@ -39,9 +39,9 @@ pub(super) struct ScannedValues {
 impl ScannedValues {
     /// Values of a scan of this database, in whose budget they count as they are read.
     pub(super) fn new(owner: &Owner) -> Self {
-        let lent = owner.core().memory.budget.lend(Holder::Scans, 0);
+        let reservation = owner.core().memory.budget.reserve(Holder::Scans, 0);
         let (files, buffers) = (Vec::new(), Vec::new());
-        let ahead = ReadAhead { files, buffers, hand: 0, spare: Vec::new(), lent };
+        let ahead = ReadAhead { files, buffers, hand: 0, spare: Vec::new(), reservation };
         Self { present: OnceCell::new(), ahead: RefCell::new(ahead) }
     }
 
@@ -63,7 +63,7 @@ impl ScannedValues {
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> u64 {
         let ahead = self.ahead.borrow();
-        let buffers: usize = ahead.buffers.iter().map(RecordsAhead::memory_bytes).sum();
+        let buffers: usize = ahead.buffers.iter().map(RecordReadahead::memory_bytes).sum();
         let present = self.present.get().map_or(0, Vec::capacity);
         (buffers + present + ahead.spare.capacity()) as u64
     }
@@ -71,7 +71,7 @@ impl ScannedValues {
     /// What is noted of it.
     #[cfg(test)]
     pub(super) fn noted_bytes(&self) -> u64 {
-        self.ahead.borrow().lent.bytes()
+        self.ahead.borrow().reservation.bytes()
     }
 
     /// The scan leaves the present key.
@@ -89,12 +89,12 @@ struct ReadAhead {
     /// Numbers of the value logs that are read ahead in.
     files: Vec<u64>,
     /// Their buffers, and some that are free.
-    buffers: Vec<RecordsAhead>,
+    buffers: Vec<RecordReadahead>,
     /// Whose place the next file takes when all are taken.
     hand: usize,
     spare: Vec<u8>,
     /// What the buffers and the present value take.
-    lent: Lent,
+    reservation: MemoryReservation,
 }
 
 impl ReadAhead {
@@ -107,8 +107,8 @@ impl ReadAhead {
         let read = file.read_along(&pointer, ahead, &mut value);
         let after = value.capacity() + ahead.memory_bytes();
         if after != before {
-            let others = self.lent.bytes().saturating_sub(before as u64);
-            self.lent.change_to(others + after as u64);
+            let others = self.reservation.bytes().saturating_sub(before as u64);
+            self.reservation.change_to(others + after as u64);
         }
         match read {
             Ok(()) => Ok(value),
@@ -124,12 +124,12 @@ impl ReadAhead {
         if value.capacity() <= LARGEST_KEPT_BYTES {
             self.spare = value;
         } else {
-            let left = self.lent.bytes().saturating_sub(value.capacity() as u64);
-            self.lent.change_to(left);
+            let left = self.reservation.bytes().saturating_sub(value.capacity() as u64);
+            self.reservation.change_to(left);
         }
     }
 
-    fn ahead_in(&mut self, file: u64) -> &mut RecordsAhead {
+    fn ahead_in(&mut self, file: u64) -> &mut RecordReadahead {
         let at = self.files.iter().position(|&number| number == file).unwrap_or_else(|| {
             let at = if self.files.len() < MOST_FILES {
                 self.files.push(file);
@@ -141,11 +141,11 @@ impl ReadAhead {
             };
             if self.buffers.is_empty() {
                 self.buffers = SPARE.try_with(Cell::take).unwrap_or_default();
-                let bytes: usize = self.buffers.iter().map(RecordsAhead::memory_bytes).sum();
-                self.lent.change_to(self.lent.bytes() + bytes as u64);
+                let bytes: usize = self.buffers.iter().map(RecordReadahead::memory_bytes).sum();
+                self.reservation.change_to(self.reservation.bytes() + bytes as u64);
             }
             if self.buffers.len() <= at {
-                self.buffers.push(RecordsAhead::default());
+                self.buffers.push(RecordReadahead::default());
             }
             self.buffers[at].clear();
             at

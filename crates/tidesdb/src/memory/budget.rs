@@ -145,7 +145,7 @@ impl MemoryBudget {
 
     /// The budget in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        // ORDERING: relaxed here and below; figures of the moment, each by itself.
+        // ORDERING: relaxed here and below; counters of the moment, each by itself.
         self.budget.load(Ordering::Relaxed)
     }
 
@@ -180,7 +180,7 @@ impl MemoryBudget {
     /// True when memtables that take another `bytes` reach the bound of the last plan.
     #[inline]
     pub(crate) fn is_due(&self, bytes: u64) -> bool {
-        self.memtables.lent_bytes().saturating_add(bytes)
+        self.memtables.used_bytes().saturating_add(bytes)
             > self.memtable_bound.load(Ordering::Relaxed)
     }
 
@@ -219,10 +219,11 @@ impl MemoryBudget {
         }
     }
 
-    /// Notes `bytes` for as long as the guard lives.
-    pub(crate) fn lend(self: &Arc<Self>, holder: Holder, bytes: u64) -> Lent {
+    /// Counts `bytes` as held until the reservation is dropped. It never fails: what is over the
+    /// budget slows writers down and shrinks the block cache.
+    pub(crate) fn reserve(self: &Arc<Self>, holder: Holder, bytes: u64) -> MemoryReservation {
         self.take(holder, bytes);
-        Lent { budget: Arc::clone(self), holder, bytes }
+        MemoryReservation { budget: Arc::clone(self), holder, bytes }
     }
 
     /// What one kind of holder has.
@@ -237,7 +238,7 @@ impl MemoryBudget {
         let held = |holder: Holder| self.held_by(holder);
         let tombstones = held(Holder::RangeTombstones).min(self.bytes() / TOMBSTONE_PART);
         MemoryUse {
-            memtables: pool.lent_bytes,
+            memtables: pool.used_bytes,
             recycled: pool.idle_bytes,
             block_cache: self.blocks.used_bytes(),
             tables: held(Holder::Tables) + held(Holder::References) + tombstones,
@@ -305,15 +306,15 @@ impl NodeMemory for MemoryBudget {
     }
 }
 
-/// Memory that is noted as held until this is dropped.
+/// Memory that counts in the budget until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub(crate) struct MemoryReservation {
     budget: Arc<MemoryBudget>,
     holder: Holder,
     bytes: u64,
 }
 
-impl Lent {
+impl MemoryReservation {
     /// Notes that it is so many bytes now.
     pub(crate) fn change_to(&mut self, bytes: u64) {
         if bytes > self.bytes {
@@ -330,91 +331,11 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for MemoryReservation {
     fn drop(&mut self) {
         self.budget.give_back(self.holder, self.bytes);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cache::BlockCache;
-
-    const MIB: u64 = 1 << 20;
-
-    fn budget(mib: u64) -> Arc<MemoryBudget> {
-        let blocks = Arc::new(BlockCache::new(32 << 20, 4096));
-        Arc::new(MemoryBudget::new(mib * MIB, 0, blocks, BlockPool::new(0)))
-    }
-
-    #[test]
-    fn what_is_lent_is_counted_until_it_is_dropped() {
-        let budget = budget(1000);
-        let lent = budget.lend(Holder::Scans, 5);
-        budget.take(Holder::Tables, 7);
-        let held = budget.held();
-        assert_eq!((held.scans, held.tables, held.transactions), (5, 7, 0));
-        drop(lent);
-        budget.take(Holder::Transactions, 1);
-        assert_eq!((budget.held().scans, budget.held().transactions), (0, 1));
-    }
-
-    #[test]
-    fn growth_of_others_shrinks_the_cache_and_calls_for_a_writer() {
-        let budget = budget(100);
-        let before = budget.blocks.capacity_bytes();
-        assert!(before > 20 * MIB);
-        assert!(!budget.is_due(MIB));
-        let lent = budget.lend(Holder::Background, 45 * MIB);
-        assert!(budget.blocks.capacity_bytes() <= 10 * MIB);
-        assert!(budget.is_due(1));
-        drop(lent);
-        budget.review();
-        assert_eq!(budget.blocks.capacity_bytes(), before);
-        assert!(!budget.is_due(MIB));
-    }
-
-    #[test]
-    fn index_nodes_have_a_share_of_the_budget_and_count_in_it() {
-        let budget = budget(160);
-        assert!(budget.has_room());
-        NodeMemory::take(&*budget, 10 * MIB - 1);
-        assert!(budget.has_room());
-        NodeMemory::take(&*budget, 1);
-        assert!(!budget.has_room());
-        assert_eq!(budget.held().tables, 10 * MIB);
-        NodeMemory::give_back(&*budget, 10 * MIB);
-        assert!(budget.has_room());
-        assert_eq!(budget.held().tables, 0);
-    }
-
-    /// Tables of any size were written, and as much read ahead, whatever the budget.
-    #[test]
-    fn buffers_of_compactions_are_a_part_of_the_budget() {
-        let options = FamilyOptions::default();
-        for mib in [64, 96, 1000] {
-            let budget = budget(mib);
-            let part = mib * MIB / 32;
-            let entries = budget.entries_per_table(&options);
-            let bytes = table_writer_bytes(&options, entries);
-            assert!(bytes <= part && bytes > part - MIB / 8, "{mib} MiB: {bytes}");
-            assert_eq!(budget.readahead_bytes(), part);
-        }
-        assert_eq!(budget(1).entries_per_table(&options), LEAST_ENTRIES);
-        let unbounded = budget(0);
-        unbounded.set_bytes(u64::MAX);
-        assert!(unbounded.entries_per_table(&options) > 1 << 50);
-    }
-
-    #[test]
-    fn budget_and_cache_can_be_changed() {
-        let budget = budget(1000);
-        budget.set_cache_wanted(8 * MIB);
-        assert_eq!(budget.blocks.capacity_bytes(), 8 * MIB);
-        budget.set_bytes(10 * MIB);
-        assert!(budget.blocks.capacity_bytes() <= 4 * MIB);
-        budget.set_bytes(u64::MAX);
-        assert_eq!(budget.blocks.capacity_bytes(), 8 * MIB);
-    }
-}
+mod tests;

@@ -11,11 +11,13 @@ use std::sync::Arc;
 
 use tidesdb_lockfree::arena::BlockPool;
 
-pub(crate) use self::budget::{BoundedCache, Holder, Lent, MemoryBudget, table_writer_bytes};
+pub(crate) use self::budget::{
+    BoundedCache, Holder, MemoryBudget, MemoryReservation, table_writer_bytes,
+};
 pub(crate) use self::buffer_pool::BufferPool;
 pub(crate) use self::levels::MemoryPlan;
 
-/// The budget of all memory, and what is lent to memtables and to writers of tables.
+/// The budget of all memory, and what memtables and writers of tables take their memory from.
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub budget: Arc<MemoryBudget>,

@@ -11,7 +11,7 @@ use tidesdb_files::manifest::{ManifestWriter, closed, current, read_manifest};
 use tidesdb_files::naming::{self, FileKind};
 use tidesdb_sys::vfs::{DirEntry, OpenMode, Vfs};
 
-use super::foreign;
+use super::foreign_files;
 use super::killed_repair::MARK;
 use crate::version::{NO_LOG, Orphans, PersistedState, TornManifest, has_orphans};
 use crate::wal::Retained;
@@ -66,7 +66,7 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
     let Listed { files, others, has_temporary } = list_files(vfs.as_ref(), dir)?;
     let number = current::read_current(vfs.as_ref(), dir).map_err(|damage| {
         // Other engines have a file of this name, too.
-        let known = foreign::known_engine(vfs.as_ref(), dir, &others);
+        let known = foreign_files::known_engine(vfs.as_ref(), dir, &others);
         known.filter(|_| damage.is_corruption()).map_or(damage, |reason| foreign_to(dir, reason))
     })?;
     let Some(number) = number else {
@@ -74,7 +74,7 @@ pub(crate) fn take_inventory(vfs: &Arc<dyn Vfs>, dir: &Path) -> Result<Option<In
             let detail = format!("the file is missing although {} is there", remains.name());
             return Err(Error::corruption(dir.join(FileKind::Current.name()), 0, detail));
         }
-        if let Some(reason) = foreign::describe(vfs.as_ref(), dir, &others) {
+        if let Some(reason) = foreign_files::describe(vfs.as_ref(), dir, &others) {
             return Err(foreign_to(dir, reason));
         }
         return Ok(None);

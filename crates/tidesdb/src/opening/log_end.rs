@@ -16,7 +16,7 @@ use tidesdb_files::wal::{RECORDS_OFFSET, SYNC_MARK_OFFSET, SegmentReader};
 use tidesdb_sys::vfs::{File, Vfs};
 
 use super::inventory::Inventory;
-use super::replayed::{Replayed, open};
+use super::replay_result::{Replayed, open};
 use crate::version::NO_LOG;
 use crate::wal::LeftOut;
 

@@ -2,36 +2,39 @@
 //!
 //! | step | files |
 //! |---|---|
-//! | make the directory this opening's, look what is there | `directory`, `inventory`, `foreign` |
+//! | make the directory this opening's, look what is there | `directory`, `inventory`, `foreign_files` |
 //! | begin none where a repair was killed | `killed_repair` |
-//! | build the families that the manifest names | `known_families` |
-//! | replay the log into them | `replay`, `piece`, `load`, `notes`, `family_load`, `workers` |
-//! | decide whether the log may end there | `replayed`, `log_end` |
-//! | make that durable; begin manifest and log | `durable`, `beginning` |
-//! | replay and write out what memory had no room for | `unreplayed_log`, `retained_log` |
+//! | build the families that the manifest names | `manifest_families` |
+//! | read the log, chunk by chunk | `replay`, `log_chunk`, `workers` |
+//! | make memtables of it | `replayed_families`, `log_to_memtables`, `decoded_versions`, `build_memtable` |
+//! | decide whether the log may end there | `replay_result`, `log_end` |
+//! | sync what was recovered; start manifest and log | `sync_recovered`, `manifest_and_log_start` |
+//! | replay and flush what memory had no room for | `unreplayed_log` |
+//! | flush at once when old segments pile up | `leftover_segments` |
 //!
 //! What is left over in the directory is in `version/orphans.rs`.
 //!
 //! Opening changes nothing that a second opening would miss: it may be interrupted anywhere.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
-mod beginning;
+mod build_memtable;
 mod components;
+mod decoded_versions;
 mod directory;
-mod durable;
-mod family_load;
-mod foreign;
+mod foreign_files;
 mod inventory;
 pub(crate) mod killed_repair;
-mod known_families;
-mod load;
+mod leftover_segments;
+mod log_chunk;
 mod log_end;
-mod notes;
+mod log_to_memtables;
+mod manifest_and_log_start;
+mod manifest_families;
 mod open;
-mod piece;
 mod replay;
-mod replayed;
-mod retained_log;
+mod replay_result;
+mod replayed_families;
+mod sync_recovered;
 #[cfg(test)]
 mod tests;
 mod unreplayed_log;

@@ -15,14 +15,14 @@ use tidesdb_sys::clock::{Clock, SteadyClock};
 use tidesdb_sys::sched::Scheduler;
 use tidesdb_sys::vfs::Vfs;
 
-use super::beginning::{self, StartMode};
 use super::components::Components;
 use super::directory::{self, OwnedDirectory};
 use super::inventory::Inventory;
-use super::known_families::load_families;
-use super::piece::{ReplayedFamilies, ReplayedFamily};
-use super::replayed::Replayed;
-use super::retained_log::RetainedLog;
+use super::leftover_segments::LeftoverSegments;
+use super::manifest_and_log_start::{self, StartMode};
+use super::manifest_families::load_families;
+use super::replay_result::Replayed;
+use super::replayed_families::{ReplayedFamilies, ReplayedFamily};
 use super::unreplayed_log::{self, UnreplayedLog};
 use super::workers::Workers;
 use crate::background::BACKGROUND;
@@ -132,10 +132,10 @@ fn build(
     let mut orphans = left.map(|found| found.orphans(&replayed.retained));
     let rest = found.as_ref().and_then(|found| UnreplayedLog::of(&replayed, found, path));
     let (left_out, torn) = (replayed.left_out.clone(), found.as_ref().and_then(|f| f.torn));
-    let leftover = RetainedLog::of(&replayed, options.log_segment_bytes);
+    let leftover = LeftoverSegments::of(&replayed, options.log_segment_bytes);
     let config = log_config(path, &options, &vfs, &components.clock, &numbers);
     let (config, most_segment_bytes) = leftover.begin_small(config);
-    let started = beginning::start(config, state, found, replayed, (mode, &workers));
+    let started = manifest_and_log_start::start(config, state, found, replayed, (mode, &workers));
     let (catalog, log) = free_space_after_failure(started, vfs.as_ref(), path, &mut orphans)?;
     // CRASH: only now, with the new log named by the manifest, may the last old segment go.
     let orphans = remove_orphans(orphans, &log, options.read_only, (vfs.as_ref(), path))?;

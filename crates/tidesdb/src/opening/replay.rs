@@ -15,10 +15,11 @@ use tidesdb_files::wal::{RecordKind, SegmentReader};
 use tidesdb_sys::vfs::Vfs;
 
 use super::inventory::{Inventory, check_number};
-use super::load::Load;
+use super::log_chunk::{Failure, LogChunk};
 use super::log_end;
-use super::piece::{Failure, Piece, ReplayedFamilies};
-use super::replayed::{Replayed, open};
+use super::log_to_memtables::MemtableLoad;
+use super::replay_result::{Replayed, open};
+use super::replayed_families::ReplayedFamilies;
 use super::workers::Workers;
 use crate::version::NO_LOG;
 use crate::wal::Retained;
@@ -173,15 +174,15 @@ fn explain(
     }
 }
 
-/// Records on their way into the memtables: one piece is read while the one before it is decoded.
+/// Records on their way into the memtables: one chunk is read while the one before it is decoded.
 struct Replay<'a> {
     workers: &'a Workers,
-    load: Arc<Load>,
-    reading: Piece,
+    load: Arc<MemtableLoad>,
+    reading: LogChunk,
     /// Was read, and is to be decoded.
-    waiting: Option<Arc<Piece>>,
+    waiting: Option<Arc<LogChunk>>,
     /// Were decoded. Their memory is used again when the helping threads have let go of them.
-    decoded: Vec<Arc<Piece>>,
+    decoded: Vec<Arc<LogChunk>>,
     failure: Option<(SequenceNumber, Failure)>,
     /// Commits up to here are in tables.
     after: SequenceNumber,
@@ -191,19 +192,19 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(targets: ReplayedFamilies, workers: &'a Workers, after: SequenceNumber) -> Self {
-        let load = Arc::new(Load::new(targets));
-        let (reading, decoded) = (Piece::default(), Vec::new());
+        let load = Arc::new(MemtableLoad::new(targets));
+        let (reading, decoded) = (LogChunk::default(), Vec::new());
         let (waiting, failure, loaded_through) = (None, None, None);
         Self { workers, load, reading, waiting, decoded, failure, after, loaded_through }
     }
 
     /// Reads a segment to the end of its records. Ends early when there is a failure.
     fn read_segment(&mut self, reader: &mut SegmentReader) -> Result<()> {
-        let (mut more, full) = (true, self.workers.piece_bytes);
+        let (mut more, full) = (true, self.workers.chunk_bytes);
         while more && self.failure.is_none() {
-            let mut piece = std::mem::take(&mut self.reading);
-            let read = self.decode_waiting(|| read_piece(reader, &mut piece, full));
-            self.reading = piece;
+            let mut chunk = std::mem::take(&mut self.reading);
+            let read = self.decode_waiting(|| read_chunk(reader, &mut chunk, full));
+            self.reading = chunk;
             more = read??;
             if self.reading.bytes() >= full {
                 self.hand_over();
@@ -220,38 +221,40 @@ impl<'a> Replay<'a> {
         if self.failure.is_some() { Ok(()) } else { self.load.load(self.workers) }
     }
 
-    /// Decodes the piece that waits for it, if any, while this thread begins with `first`.
+    /// Decodes the chunk that waits for it, if any, while this thread begins with `first`.
     fn decode_waiting<R>(&mut self, first: impl FnOnce() -> R) -> Result<R> {
-        let Some(piece) = self.waiting.take() else { return Ok(first()) };
+        let Some(chunk) = self.waiting.take() else { return Ok(first()) };
         if self.loaded_through.is_some() {
-            self.decoded.push(piece);
+            self.decoded.push(chunk);
             return Ok(first());
         }
-        let shares = piece.shares(self.workers.threads());
-        let (load, shared) = (Arc::clone(&self.load), Arc::clone(&piece));
+        let shares = chunk.shares(self.workers.threads());
+        let (load, shared) = (Arc::clone(&self.load), Arc::clone(&chunk));
         let result = self.workers.run(shares, move |n| load.decode(&shared, n, shares), first)?;
-        let last = piece.last_sequence();
-        self.decoded.push(piece);
+        let last = chunk.last_sequence();
+        self.decoded.push(chunk);
         self.failure = self.load.failure();
         if self.failure.is_none() {
-            // Each call gets on by a piece at least.
+            // Each call gets on by a chunk at least.
             self.loaded_through = Some(last).filter(|&l| l > self.after && self.load.is_full());
-            if self.loaded_through.is_some() || self.load.note_bytes() > self.workers.note_bytes {
+            if self.loaded_through.is_some()
+                || self.load.decoded_bytes() > self.workers.decoded_bytes
+            {
                 self.load.load(self.workers)?;
             }
         }
         Ok(result)
     }
 
-    /// Queues the piece that was read for being decoded, and takes memory for the next.
+    /// Queues the chunk that was read for being decoded, and takes memory for the next.
     fn hand_over(&mut self) {
         if self.reading.is_empty() {
             return;
         }
         self.waiting = Some(Arc::new(std::mem::take(&mut self.reading)));
-        let free = self.decoded.iter().position(|piece| Arc::strong_count(piece) == 1);
+        let free = self.decoded.iter().position(|chunk| Arc::strong_count(chunk) == 1);
         let free = free.and_then(|at| Arc::into_inner(self.decoded.swap_remove(at)));
-        self.reading = free.map(Piece::emptied).unwrap_or_default();
+        self.reading = free.map(LogChunk::emptied).unwrap_or_default();
     }
 }
 
@@ -285,13 +288,13 @@ fn open_segments(vfs: &Arc<dyn Vfs>, dir: &Path, found: &Inventory) -> Result<Se
     Ok((readers, headless))
 }
 
-/// Reads records until the piece is full or the segment's records end; true when there may be more.
-fn read_piece(reader: &mut SegmentReader, piece: &mut Piece, full: usize) -> Result<bool> {
-    piece.reserve(full, reader.bytes_left())?;
-    while piece.bytes() < full {
+/// Reads records until the chunk is full or the segment's records end; true when there may be more.
+fn read_chunk(reader: &mut SegmentReader, chunk: &mut LogChunk, full: usize) -> Result<bool> {
+    chunk.reserve(full, reader.bytes_left())?;
+    while chunk.bytes() < full {
         let Some((record, sequence)) = reader.next_record()? else { return Ok(false) };
         if record.kind != RecordKind::Void {
-            piece.push(record.payload, sequence)?;
+            chunk.push(record.payload, sequence)?;
         }
     }
     Ok(true)

@@ -276,9 +276,9 @@ fn what_later_lives_did_not_sync_may_be_lost_in_any_pieces() {
 }
 
 /// Keys that are written once, one that is written all the time, deletions of ranges and of what
-/// the same batch put before, over two families: more than a piece of the log, on several threads.
+/// the same batch put before, over two families: more than a chunk of the log, on several threads.
 #[test]
-fn threads_replay_a_log_of_many_pieces_as_one_would() {
+fn threads_replay_a_log_of_many_chunks_as_one_would() {
     let sim = SimVfs::new(1);
     let family_options = || small().write_buffer_size(64 << 20).min_disk_space(0);
     let mut expected = [BTreeMap::new(), BTreeMap::new()];
@@ -331,7 +331,7 @@ fn threads_replay_a_log_of_many_pieces_as_one_would() {
 }
 
 /// What all keys have in common shrinks while they are decoded, on each thread at another time, and
-/// every key is written in several pieces of the log.
+/// every key is written in several chunks of the log.
 #[test]
 fn keys_that_share_less_and_less_are_replayed_in_their_order() {
     let sim = SimVfs::new(1);
@@ -353,7 +353,7 @@ fn keys_that_share_less_and_less_are_replayed_in_their_order() {
     };
     let threads = LaneThreads { flush: 1, compaction: 3, sync: 1, housekeeping: 1 };
     let pool = ThreadPool::new("replay", threads, Arc::new(|_, _: &str| {})).unwrap();
-    // The least pieces: several of them, and memtables are made more than once.
+    // The least chunks: several of them, and memtables are made more than once.
     let options = DbOptions::default()
         .log_segment_bytes(64 << 10)
         .compaction_threads(3)

@@ -17,9 +17,9 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::Vfs;
 
 use super::inventory::Inventory;
-use super::piece::{ReplayedFamilies, ReplayedFamily};
 use super::replay::{replay_log, replay_rest};
-use super::replayed::Replayed;
+use super::replay_result::Replayed;
+use super::replayed_families::{ReplayedFamilies, ReplayedFamily};
 use super::workers::Workers;
 use crate::core::Core;
 use crate::family::FamilyState;

@@ -19,9 +19,9 @@ pub(crate) struct Workers {
     /// Threads besides the caller's.
     helpers: usize,
     /// Bytes of log that are decoded at a time, about, while as many are read.
-    pub piece_bytes: usize,
+    pub chunk_bytes: usize,
     /// Bytes of notes of what was decoded from which on memtables are made of it.
-    pub note_bytes: usize,
+    pub decoded_bytes: usize,
 }
 
 /// Threads that help at most.
@@ -29,10 +29,10 @@ const MOST_HELPERS: usize = 15;
 
 /// Least and most bytes of log that are decoded at a time: what is read should still be in a cache
 /// when it is decoded.
-const PIECE_BYTES: (u64, u64) = (1 << 20, 4 << 20);
+const CHUNK_BYTES: (u64, u64) = (1 << 20, 4 << 20);
 
 /// Least and most bytes of notes.
-const NOTE_BYTES: (u64, u64) = (1 << 20, 256 << 20);
+const DECODED_BYTES: (u64, u64) = (1 << 20, 256 << 20);
 
 impl Workers {
     /// A workers of the scheduler's threads that merge, for a database with this memory budget.
@@ -43,9 +43,9 @@ impl Workers {
         Self {
             scheduler: Arc::clone(scheduler),
             helpers: helpers.min(MOST_HELPERS),
-            piece_bytes: part(PIECE_BYTES, 32),
+            chunk_bytes: part(CHUNK_BYTES, 32),
             // Twice as many are there while they are sorted.
-            note_bytes: part(NOTE_BYTES, 32),
+            decoded_bytes: part(DECODED_BYTES, 32),
         }
     }
 

@@ -1,8 +1,12 @@
-//! What flushes and compactions have in common.
+//! What flushes and compactions have in common: versions in order become tables.
 //!
-//! `drop_rules` says which versions to drop (pure), and `rewrite` takes versions in order and
-//! writes those that stay to tables (`table_output`). `key_partitions` has several threads do that,
-//! each a part of the keys; `slices` says at which keys tables end.
+//! | file | what |
+//! |---|---|
+//! | `drop_rules` | which versions are dropped: a pure function |
+//! | `rewrite` | takes versions in order and writes those that stay |
+//! | `table_output` | the tables, and the value log, that they are written to |
+//! | `slices` | at which keys tables end |
+//! | `key_partitions` | several threads do that, each a part of the keys |
 
 pub(crate) mod drop_rules;
 pub(crate) mod key_partitions;

@@ -10,11 +10,11 @@ mod copied;
 mod expiry;
 mod freed_by_deletion;
 mod get;
-mod many;
+mod multi_get;
 mod pinned;
 mod shared_block;
 
 pub(crate) use self::copied::{copied, copy_into};
 pub use self::expiry::Expiry;
-pub(crate) use self::many::{Collect, Pins};
+pub(crate) use self::multi_get::{Collect, Pins};
 pub use self::pinned::PinnedValue;

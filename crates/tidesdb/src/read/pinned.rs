@@ -1,4 +1,4 @@
-//! Values that are lent to the caller where they lie, for as long as he wants.
+//! Values that a caller reads where they lie, and keeps as long as it wants (`PinnedValue`).
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use super::get::{FoundInTable, Get};
 use super::shared_block::SharedBlock;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
-use crate::memory::{Holder, Lent, MemoryBudget};
+use crate::memory::{Holder, MemoryBudget, MemoryReservation};
 use crate::memtable::{MemtableVersion, kind_of};
 use crate::telemetry::counters::tick;
 
@@ -44,7 +44,7 @@ pub struct PinnedValue {
     held: Held,
     /// Bytes of the key's spelling in front of the value.
     spelling: usize,
-    _lent: Option<Lent>,
+    _reservation: Option<MemoryReservation>,
 }
 
 /// Where the value lies.
@@ -114,16 +114,17 @@ impl Core {
             Held::Block(found) => Some(found.holder().memory_bytes()),
             Held::Own(value) => Some(value.capacity()),
         };
-        let lent = bytes.map(|bytes| self.memory.budget.lend(Holder::Scans, bytes as u64));
-        Ok(Some(PinnedValue::new(family, held, lent)))
+        let reservation =
+            bytes.map(|bytes| self.memory.budget.reserve(Holder::Scans, bytes as u64));
+        Ok(Some(PinnedValue::new(family, held, reservation)))
     }
 }
 
 impl PinnedValue {
-    fn new(family: &FamilyState, held: Held, lent: Option<Lent>) -> Self {
+    fn new(family: &FamilyState, held: Held, reservation: Option<MemoryReservation>) -> Self {
         let stored = held.stored_value();
         let spelling = stored.len() - family.keys.order.value(stored).len();
-        Self { held, spelling, _lent: lent }
+        Self { held, spelling, _reservation: reservation }
     }
 
     /// A stored value in a memtable.
@@ -138,8 +139,8 @@ impl PinnedValue {
 
     /// A stored value in memory of its own.
     pub(crate) fn own(budget: &Arc<MemoryBudget>, family: &FamilyState, value: Vec<u8>) -> Self {
-        let lent = budget.lend(Holder::Scans, value.capacity() as u64);
-        Self::new(family, Held::Own(value), Some(lent))
+        let reservation = budget.reserve(Holder::Scans, value.capacity() as u64);
+        Self::new(family, Held::Own(value), Some(reservation))
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tidesdb_files::sstable::{BlockHolder, BlockRef};
 
 use crate::cache::HeldBlock;
-use crate::memory::{Holder, Lent, MemoryBudget};
+use crate::memory::{Holder, MemoryBudget, MemoryReservation};
 
 /// A block that several values keep. Its memory counts once.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedBlock(Arc<(HeldBlock, Lent)>);
+pub(crate) struct SharedBlock(Arc<(HeldBlock, MemoryReservation)>);
 
 impl BlockHolder for SharedBlock {
     fn view(&self) -> BlockRef<'_> {
@@ -20,7 +20,7 @@ impl BlockHolder for SharedBlock {
 impl SharedBlock {
     /// Takes over a block and counts its memory.
     pub(super) fn new(block: HeldBlock, budget: &Arc<MemoryBudget>) -> Self {
-        let lent = budget.lend(Holder::Scans, block.memory_bytes() as u64);
-        Self(Arc::new((block, lent)))
+        let reservation = budget.reserve(Holder::Scans, block.memory_bytes() as u64);
+        Self(Arc::new((block, reservation)))
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstone;
-use tidesdb_files::manifest::{Change, ManifestRemains, TableRecord, current, named_by};
+use tidesdb_files::manifest::{Change, SalvagedManifest, TableRecord, current, named_by};
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::means_damage;
 
@@ -131,7 +131,7 @@ impl Catalog {
         }
     }
 
-    fn apply_all(&mut self, remains: &ManifestRemains, source: &Source, number: u64) {
+    fn apply_all(&mut self, remains: &SalvagedManifest, source: &Source, number: u64) {
         for edit in &remains.edits {
             // All of them, whatever becomes of one.
             let mut fits = true;
@@ -224,9 +224,9 @@ impl Catalog {
     }
 }
 
-fn survey(source: &Source, number: u64) -> Result<ManifestRemains> {
+fn survey(source: &Source, number: u64) -> Result<SalvagedManifest> {
     let kind = FileKind::Manifest(number);
-    ManifestRemains::survey(source.file(kind)?.as_ref(), &source.path(kind), number)
+    SalvagedManifest::survey(source.file(kind)?.as_ref(), &source.path(kind), number)
 }
 
 fn means_damaged_file(error: &Error) -> bool {

@@ -8,7 +8,7 @@ use std::path::Path;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::progress::Progress;
 use tidesdb_files::naming::FileKind;
-use tidesdb_files::vlog::{RemainingRecord, VlogReader};
+use tidesdb_files::vlog::{SalvagedRecord, VlogReader};
 
 use crate::salvage::catalog::Catalog;
 use crate::salvage::findings::Findings;
@@ -110,7 +110,7 @@ fn check_value_log(
         if records.is_multiple_of(RECORDS_BETWEEN_LOOKS) {
             progress(0)?;
         }
-        if let RemainingRecord::Lost { reason, .. } = record {
+        if let SalvagedRecord::Lost { reason, .. } = record {
             problems.push(reason);
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming::FileKind;
-use tidesdb_files::sstable::{BlockHandle, Part, RemainingEntry, TableOrigin, TableRemains};
+use tidesdb_files::sstable::{BlockHandle, Part, SalvagedEntry, SalvagedTable, TableOrigin};
 
 use crate::salvage::catalog::Catalog;
 use crate::salvage::findings::Findings;
@@ -50,7 +50,7 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct UsedTable {
     pub(crate) number: u64,
-    pub(crate) remains: Arc<TableRemains>,
+    pub(crate) remains: Arc<SalvagedTable>,
     pub(crate) families: Vec<u32>,
     pub(crate) standing: Standing,
     /// Every commit of the family up to this one was in tables when the table was begun: versions
@@ -100,7 +100,7 @@ impl Tables {
                 continue;
             }
             let surveyed =
-                source.file(kind).and_then(|file| TableRemains::survey(file, &path, number));
+                source.file(kind).and_then(|file| SalvagedTable::survey(file, &path, number));
             match surveyed {
                 Ok(remains) => {
                     progress(remains.file_len())?;
@@ -141,7 +141,7 @@ impl Tables {
 
     fn add(
         &mut self,
-        remains: Arc<TableRemains>,
+        remains: Arc<SalvagedTable>,
         listed: Vec<u32>,
         catalog: &Catalog,
         findings: &mut Findings,
@@ -196,7 +196,7 @@ impl Tables {
     /// Notes what of a table is lost, and damage that cost nothing.
     fn note_losses(
         &mut self,
-        remains: &TableRemains,
+        remains: &SalvagedTable,
         (families, record): (&[u32], Option<&TableRecord>),
         findings: &mut Findings,
     ) -> Result<()> {
@@ -281,7 +281,7 @@ impl Tables {
 
 /// The first and the last key of a table, as far as it or the manifest says.
 fn bounds_of(
-    remains: &TableRemains,
+    remains: &SalvagedTable,
     record: Option<&TableRecord>,
 ) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
     match (remains.summary(), record) {
@@ -294,7 +294,7 @@ fn bounds_of(
 }
 
 /// How many entries are left.
-fn entries_in(remains: &TableRemains) -> Result<u64> {
+fn entries_in(remains: &SalvagedTable) -> Result<u64> {
     let mut entries = 0;
     for part in remains.parts() {
         let Part::Data(handle) = part else { continue };
@@ -317,7 +317,7 @@ fn only_family(catalog: &Catalog) -> u32 {
 
 /// The last key, or the first one, of the first of these parts that is a data block.
 fn first_edge<'a>(
-    remains: &TableRemains,
+    remains: &SalvagedTable,
     parts: impl Iterator<Item = &'a Part>,
     last: bool,
 ) -> Result<Option<Vec<u8>>> {
@@ -346,16 +346,16 @@ pub(crate) struct FailedBlock {
 /// Walks the entries of a table that are left, in the table's order.
 #[derive(Debug)]
 pub(crate) struct TableCursor {
-    remains: Arc<TableRemains>,
+    remains: Arc<SalvagedTable>,
     /// Blocks that are not read yet.
     blocks: VecDeque<BlockHandle>,
-    entries: VecDeque<RemainingEntry>,
+    entries: VecDeque<SalvagedEntry>,
     /// The last entry's, once there was one.
     last_key: Option<Vec<u8>>,
 }
 
 impl TableCursor {
-    pub(crate) fn new(remains: Arc<TableRemains>) -> Self {
+    pub(crate) fn new(remains: Arc<SalvagedTable>) -> Self {
         let data = remains.parts().iter().filter_map(|part| match part {
             Part::Data(handle) => Some(*handle),
             _ => None,
@@ -371,7 +371,7 @@ impl TableCursor {
     pub(crate) fn next(
         &mut self,
         failed: &mut Vec<FailedBlock>,
-    ) -> Result<(Option<RemainingEntry>, u64)> {
+    ) -> Result<(Option<SalvagedEntry>, u64)> {
         let (mut read, before) = (0, failed.len());
         while self.entries.is_empty() {
             let Some(handle) = self.blocks.pop_front() else { break };

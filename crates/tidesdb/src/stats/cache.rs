@@ -1,9 +1,9 @@
-//! Figures of the block cache.
+//! Statistics of the block cache.
 
 use super::ratio;
 use crate::cache::BlockCache;
 
-/// Figures of the block cache, which all families share. Cheap: nothing else is looked at.
+/// Statistics of the block cache, which all families share. Cheap: nothing else is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -25,7 +25,7 @@ pub struct CacheStats {
 
 impl CacheStats {
     pub(crate) fn of(blocks: &BlockCache) -> Self {
-        let [used_bytes, capacity_bytes, hits, misses] = blocks.figures();
+        let [used_bytes, capacity_bytes, hits, misses] = blocks.statistics();
         Self {
             capacity_bytes,
             used_bytes,

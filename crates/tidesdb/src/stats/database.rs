@@ -1,4 +1,4 @@
-//! Figures of a whole database.
+//! Statistics of a whole database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use crate::flow::Stalls;
 use crate::memory::MemoryBudget;
 use crate::telemetry::counters::Counted;
 
-/// Figures of a whole database.
-// More than a dozen fields: one for each figure that users read.
+/// Statistics of a whole database.
+// More than a dozen fields: one for each statistic that users read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DbStats {
@@ -137,7 +137,7 @@ impl MemoryStats {
 
 impl StallStats {
     fn of(stalls: &Stalls, reason: StallReason) -> Self {
-        let [count, nanos, longest_nanos] = stalls.figures(reason);
+        let [count, nanos, longest_nanos] = stalls.counters(reason);
         Self { reason, count, nanos, longest_nanos }
     }
 }
@@ -154,9 +154,9 @@ impl DbStats {
             states.iter().filter(|family| is_at_work(family)).count() as u64
         };
         let families: Vec<FamilyStats> = states.iter().map(|f| FamilyStats::of(f)).collect();
-        let sum = |figure: fn(&FamilyStats) -> u64| families.iter().map(figure).sum::<u64>();
-        let levels = |figure: fn(&LevelStats) -> u64| -> u64 {
-            families.iter().flat_map(|family| &family.levels).map(figure).sum()
+        let sum = |field: fn(&FamilyStats) -> u64| families.iter().map(field).sum::<u64>();
+        let levels = |field: fn(&LevelStats) -> u64| -> u64 {
+            families.iter().flat_map(|family| &family.levels).map(field).sum()
         };
         let left_out = core.storage.left_out.as_ref();
         Self {

@@ -1,4 +1,4 @@
-//! Statistics as people read them: a line for each figure that says something.
+//! Statistics as people read them: a line for each value that says something.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -7,7 +7,7 @@ use super::{
     WorkStats,
 };
 
-/// Columns of a figure's name.
+/// Columns of a name.
 const NAME_COLUMNS: usize = 26;
 
 /// Writes a line.
@@ -15,7 +15,7 @@ fn line(f: &mut Formatter<'_>, name: &str, value: &dyn Display) -> Result {
     writeln!(f, "{name:<NAME_COLUMNS$} {value}")
 }
 
-/// Writes a line unless the figure is zero.
+/// Writes a line unless the value is zero.
 fn some(f: &mut Formatter<'_>, name: &str, amount: u64, value: &dyn Display) -> Result {
     if amount == 0 { Ok(()) } else { line(f, name, value) }
 }

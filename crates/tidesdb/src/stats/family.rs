@@ -1,11 +1,11 @@
-//! Figures of one family and its levels.
+//! Statistics of one family and its levels.
 
 use std::collections::BTreeMap;
 
 use super::{ReadStats, WorkStats, ratio};
 use crate::family::{FamilyState, View};
 
-/// Figures of one level of a family.
+/// Statistics of one level of a family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LevelStats {
@@ -49,7 +49,7 @@ impl TombstoneDensity {
     }
 }
 
-/// Figures of one family.
+/// Statistics of one family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FamilyStats {

@@ -1,7 +1,7 @@
-//! Figures about a database and its families. All are snapshots of counters that move on; sums
+//! Statistics about a database and its families. All are snapshots of counters that move on; sums
 //! may be off by what happens while they are read.
 //!
-//! What each figure means is in `docs/statistics.md`.
+//! What each of them means is in `docs/statistics.md`.
 
 mod approximate;
 mod cache;

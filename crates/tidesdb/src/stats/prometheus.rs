@@ -1,4 +1,4 @@
-//! All figures in the text format of Prometheus, version 0.0.4.
+//! All statistics in the text format of Prometheus, version 0.0.4.
 //!
 //! Names are in the base units of that format: bytes and seconds. Counters begin anew with each
 //! opening of the database, which is what the format expects of a restart.
@@ -14,7 +14,7 @@ use crate::core::Core;
 /// Buckets of histograms end at these powers of two of nanoseconds: 256 ns to 17 s.
 const BUCKET_BITS: RangeInclusive<u32> = 8..=34;
 
-/// What Prometheus may do with a figure.
+/// What Prometheus may do with a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Gauge,
@@ -22,11 +22,11 @@ enum Kind {
     Histogram,
 }
 
-/// Name without prefix, what it means, kind, and where the figure is. Times are in nanoseconds
+/// Name without prefix, what it means, kind, and where its value is. Times are in nanoseconds
 /// there.
-type Figure<T> = (&'static str, &'static str, Kind, fn(&T) -> u64);
+type Metric<T> = (&'static str, &'static str, Kind, fn(&T) -> u64);
 
-const OF_DATABASE: &[Figure<DbStats>] = &[
+const OF_DATABASE: &[Metric<DbStats>] = &[
     ("families", "Column families.", Kind::Gauge, |db| db.families),
     ("families_flushing", "Families with a flush that waits or runs.", Kind::Gauge, |db| {
         db.families_flushing
@@ -87,7 +87,7 @@ const OF_DATABASE: &[Figure<DbStats>] = &[
     ("memory_used_bytes", "Memory that the budget counts.", Kind::Gauge, |db| db.memory.used_bytes),
 ];
 
-const OF_FAMILIES: &[Figure<FamilyStats>] = &[
+const OF_FAMILIES: &[Metric<FamilyStats>] = &[
     ("memtable_bytes", "Memory of memtables.", Kind::Gauge, |of| of.memtable_bytes),
     ("frozen_memtables", "Frozen memtables, which wait for their flush.", Kind::Gauge, |of| {
         of.frozen_memtables
@@ -172,7 +172,7 @@ const OF_FAMILIES: &[Figure<FamilyStats>] = &[
     }),
 ];
 
-const OF_LEVELS: &[Figure<LevelStats>] = &[
+const OF_LEVELS: &[Metric<LevelStats>] = &[
     ("level_bytes", "Bytes of tables.", Kind::Gauge, |level| level.bytes),
     ("level_tables", "Tables.", Kind::Gauge, |level| level.tables),
     ("level_runs", "Sorted runs.", Kind::Gauge, |level| level.runs),
@@ -224,9 +224,9 @@ impl Page {
         let _ = writeln!(self.0, "{close} {value}");
     }
 
-    /// A sample of a figure, in seconds where its name says so.
-    fn figure(&mut self, name: &str, labels: &[(&str, &str)], figure: u64) {
-        let value = if name.contains("seconds") { seconds(figure) } else { figure.to_string() };
+    /// A sample of a metric, in seconds where its name says so.
+    fn value(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        let value = if name.contains("seconds") { seconds(value) } else { value.to_string() };
         self.sample(name, labels, &value);
     }
 
@@ -257,13 +257,13 @@ fn seconds(nanos: u64) -> String {
     text.strip_suffix('.').unwrap_or(text).to_owned()
 }
 
-/// All figures of a database.
+/// All statistics of a database.
 pub(crate) fn page(core: &Core) -> String {
     let mut page = Page::default();
     let db = DbStats::of(core);
-    for (name, help, kind, figure) in OF_DATABASE {
+    for (name, help, kind, value) in OF_DATABASE {
         page.metric(name, help, *kind);
-        page.figure(name, &[], figure(&db));
+        page.value(name, &[], value(&db));
     }
     memory(&mut page, &db.memory);
     stalls(&mut page, &db);
@@ -280,22 +280,22 @@ pub(crate) fn page(core: &Core) -> String {
 fn memory(page: &mut Page, memory: &MemoryStats) {
     if memory.budget_bytes != u64::MAX {
         page.metric("memory_budget_bytes", "Memory that the database may use.", Kind::Gauge);
-        page.figure("memory_budget_bytes", &[], memory.budget_bytes);
+        page.value("memory_budget_bytes", &[], memory.budget_bytes);
     }
     page.metric("memory_bytes", "Memory in use, by what holds it.", Kind::Gauge);
     for (holder, bytes) in HOLDERS {
-        page.figure("memory_bytes", &[("holder", holder)], bytes(memory));
+        page.value("memory_bytes", &[("holder", holder)], bytes(memory));
     }
 }
 
 fn stalls(page: &mut Page, db: &DbStats) {
     page.metric("stalls_total", "Times that writers were held up.", Kind::Counter);
     for stall in &db.stalls {
-        page.figure("stalls_total", &[("reason", stall.reason.name())], stall.count);
+        page.value("stalls_total", &[("reason", stall.reason.name())], stall.count);
     }
     page.metric("stall_seconds_total", "Time that writers were held up.", Kind::Counter);
     for stall in &db.stalls {
-        page.figure("stall_seconds_total", &[("reason", stall.reason.name())], stall.nanos);
+        page.value("stall_seconds_total", &[("reason", stall.reason.name())], stall.nanos);
     }
 }
 
@@ -303,18 +303,18 @@ fn families(page: &mut Page, core: &Core) {
     let families = core.families.all();
     let families: Vec<_> =
         families.iter().map(|family| (family.name(), FamilyStats::of(family))).collect();
-    for (name, help, kind, figure) in OF_FAMILIES {
+    for (name, help, kind, value) in OF_FAMILIES {
         page.metric(name, help, *kind);
         for (family, stats) in &families {
-            page.figure(name, &[("family", family)], figure(stats));
+            page.value(name, &[("family", family)], value(stats));
         }
     }
-    for (name, help, kind, figure) in OF_LEVELS {
+    for (name, help, kind, value) in OF_LEVELS {
         page.metric(name, help, *kind);
         for (family, stats) in &families {
             for level in &stats.levels {
                 let number = level.level.to_string();
-                page.figure(name, &[("family", family), ("level", &number)], figure(level));
+                page.value(name, &[("family", family), ("level", &number)], value(level));
             }
         }
     }

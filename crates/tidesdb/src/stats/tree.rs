@@ -1,4 +1,4 @@
-//! Figures of tables that are B+trees.
+//! Statistics of tables that are B+trees.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl TreeLevelStats {
     }
 }
 
-/// Figures of the tables of a family that were written as B+trees (`FamilyOptions::use_btree`).
+/// Statistics of the tables of a family that were written as B+trees (`FamilyOptions::use_btree`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TreeStats {

@@ -6,7 +6,7 @@ use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
 
-/// Figures of the transactions of a database.
+/// Statistics of the transactions of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TransactionStats {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::sstable::TableRemains;
-use tidesdb_files::vlog::RemainingRecord;
+use tidesdb_files::sstable::SalvagedTable;
+use tidesdb_files::vlog::SalvagedRecord;
 use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 use crate::version::{TableFile, ValueLogFile};
@@ -15,7 +15,7 @@ pub(super) fn of_table(vfs: &Arc<dyn Vfs>, table: &TableFile, first: Error) -> V
     let surveyed = vfs
         .open(path, OpenMode::Read)
         .map_err(|e| Error::io("open", path, e))
-        .and_then(|file| TableRemains::survey(file, path, table.record.number));
+        .and_then(|file| SalvagedTable::survey(file, path, table.record.number));
     // Where it can't be surveyed, the first error says why.
     let remains = surveyed.map(|remains| remains.problems().to_vec());
     together(first, remains.unwrap_or_default())
@@ -26,7 +26,7 @@ pub(super) fn of_value_log(file: &ValueLogFile, known: u64, first: Error) -> Vec
     let mut problems = Vec::new();
     let surveyed: Result<()> = file.with_reader(|reader| {
         reader.survey(&mut |record| {
-            if let RemainingRecord::Lost { offset, reason, .. } = record
+            if let SalvagedRecord::Lost { offset, reason, .. } = record
                 && offset < known
             {
                 problems.push(reason);

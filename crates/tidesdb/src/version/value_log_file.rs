@@ -11,7 +11,7 @@ use tidesdb_base::error::Result;
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::manifest::ValueLogRecord;
 use tidesdb_files::naming::FileKind;
-use tidesdb_files::vlog::{RecordsAhead, ValuePointer, VlogReader};
+use tidesdb_files::vlog::{RecordReadahead, ValuePointer, VlogReader};
 use tidesdb_lockfree::sync::lock;
 
 use super::value_log_life::{Extent, ValueLogLife};
@@ -127,7 +127,7 @@ impl ValueLogFile {
     pub(crate) fn read_along(
         &self,
         pointer: &ValuePointer,
-        ahead: &mut RecordsAhead,
+        ahead: &mut RecordReadahead,
         out: &mut Vec<u8>,
     ) -> Result<()> {
         self.with_stored(|reader, stored| reader.read_along(pointer, ahead, stored, out))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidesdb::{Compression, Db, DbOptions, FamilyOptions, KeyOrder, ScanOptions};
 use tidesdb_base::entry::ValueKind;
 use tidesdb_files::naming::{self, FileKind};
-use tidesdb_files::sstable::{Part, TableRemains};
+use tidesdb_files::sstable::{Part, SalvagedTable};
 use tidesdb_files::vlog::{ValuePointer, VlogReader};
 use tidesdb_files::wal::{BatchReader, RecordKind, SegmentReader};
 use tidesdb_sim::rng::SplitMix64;
@@ -289,7 +289,7 @@ impl Places {
     }
 
     fn add_table(&mut self, dir: &Path, name: &str, number: u64) {
-        let remains = TableRemains::survey(open(dir, name), Path::new(name), number).unwrap();
+        let remains = SalvagedTable::survey(open(dir, name), Path::new(name), number).unwrap();
         assert!(remains.problems().is_empty(), "{:?}", remains.problems());
         let origin = remains.summary().unwrap().origin.clone();
         let properties = remains.sections().into_iter().find(|(what, ..)| *what == "properties");

@@ -1,4 +1,4 @@
-//! Figures of reads, syncs and verification that are counted one by one.
+//! Statistics of reads, syncs and verification that are counted one by one.
 
 use tidesdb::{SyncMode, WriteOptions};
 

@@ -89,7 +89,7 @@ impl EntrySpan {
 /// What the header of a block says, checked.
 ///
 /// A cache keeps this and the bytes of the block in one piece, so that what a search begins with is
-/// in one or two lines of memory. So where a part begins is computed from these few figures.
+/// in one or two lines of memory. So where a part begins is computed from these few numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BlockShape {
     count: u32,
@@ -224,7 +224,7 @@ impl<'b> BlockRef<'b> {
     }
 
     /// Parses the entry at `position`; `None` when the block is malformed there or too short.
-    // A step of a walk parses one: a call would copy the block's figures and the entry's.
+    // A step of a walk parses one: a call would copy the block's numbers and the entry's.
     #[inline(always)]
     pub(crate) fn entry(self, position: usize) -> Option<EntrySpan> {
         if position >= self.len() {

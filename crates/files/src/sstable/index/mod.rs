@@ -6,20 +6,19 @@
 //! its separator *equals* the key can the key's versions go on in the next one.
 //!
 //! The entries lie in one resident piece ([`flat`]), or in the nodes of a B+tree ([`tree`]) of
-//! which the root is resident, and so are nodes that lookups have needed ([`held`]), or all of them
-//! ([`whole`]), within bounds.
-//! [`Leaves`] finds data blocks in either.
+//! which the root is resident, and so are nodes that lookups have needed ([`held_node`]), or all of
+//! them ([`flattened_tree`]), within bounds. [`Leaves`] finds data blocks in either.
 
 mod flat;
+pub(super) mod flattened_tree;
 mod heads;
-mod held;
+mod held_node;
 mod leaves;
 pub(super) mod tree;
-pub(super) mod whole;
 
 pub(crate) use self::flat::{FlatIndex, IndexBuilder};
-pub(crate) use self::held::HeldNode;
-pub use self::held::NodeMemory;
+pub(crate) use self::held_node::HeldNode;
+pub use self::held_node::NodeMemory;
 pub(crate) use self::leaves::Leaves;
 pub(crate) use self::tree::{RootBuilder, TreeIndex};
 

@@ -102,7 +102,7 @@ fn kinds_of_keys() -> Vec<(&'static str, Vec<Vec<u8>>)> {
 
 /// What separators that are cut to a length would save in memory, and how many blocks a get would
 /// have to look into: those whose separators are the same. `docs/design/0003-whole-separators.md`
-/// has the figures.
+/// has the measurements.
 #[test]
 #[ignore = "a measurement"]
 fn what_cut_separators_save_and_cost() {

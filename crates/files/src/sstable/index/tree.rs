@@ -3,10 +3,10 @@
 //! The data blocks are the leaves. One inner level holds their separators in *index nodes*, which
 //! are ordinary blocks: sorted, prefix-compressed, checksummed, and read through the same block
 //! source as the leaves. Nodes that lookups need are held by the open table as long as there is
-//! room ([`super::held`]), and once these are half of them all are ([`super::whole`]); of the
-//! others, hot ones stay in the cache and cold ones take no memory.
-//! The root is a flat index of the nodes and always resident. It takes some ninety bytes for each
-//! node.
+//! room ([`super::held_node`]), and once these are half of them all are
+//! ([`super::flattened_tree`]); of the others, hot ones stay in the cache and cold ones take no
+//! memory. The root is a flat index of the nodes and always resident. It takes some ninety bytes
+//! for each node.
 //!
 //! An entry of a node has the leaf's separator as its key, and as its value where the leaf lies:
 //!
@@ -31,7 +31,7 @@ use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 use super::super::BlockHandle;
 use super::super::block::BlockRef;
 use super::flat::{FlatIndex, IndexBuilder};
-use super::held::HeldNode;
+use super::held_node::HeldNode;
 
 /// More nodes than there are.
 const NEVER: usize = usize::MAX;

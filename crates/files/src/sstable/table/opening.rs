@@ -3,8 +3,8 @@
 use super::super::block::{Place, TRAILER_BYTES, is_stored_as_it_is, open_stored};
 use super::super::footer::{FOOTER_BYTES, Footer, Section};
 use super::super::index::{FlatIndex, Index, TreeIndex};
-use super::super::parts::Parts;
 use super::super::properties::TableSummary;
+use super::super::sections_in_parts::Parts;
 use super::super::writer::MIN_TABLE_BYTES;
 use super::Table;
 use super::reading::read_exact;

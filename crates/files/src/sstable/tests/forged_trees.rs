@@ -5,7 +5,7 @@ use super::damage::right_or_corrupt;
 use super::*;
 use crate::sstable::block::{Place, seal_stored};
 use crate::sstable::footer::{FOOTER_BYTES, Footer};
-use crate::sstable::index::{Index, RootBuilder, TreeIndex, whole};
+use crate::sstable::index::{Index, RootBuilder, TreeIndex, flattened_tree};
 
 fn model() -> Model {
     let entry = |n: u64| {
@@ -66,7 +66,7 @@ fn a_node_with_other_leaves_than_the_root_says_is_corruption() {
                 let table = open(&file).unwrap();
                 assert_eq!(table.verify().unwrap_err().kind(), ErrorKind::Corruption);
                 let Index::Tree(index) = &table.index else { panic!("a flat index") };
-                let error = whole::read(&table, index).unwrap_err().to_string();
+                let error = flattened_tree::read(&table, index).unwrap_err().to_string();
                 let expected = format!("expected index node {forged_node} of ");
                 assert!(error.contains(&expected) && error.contains("found others"), "{error}");
             }

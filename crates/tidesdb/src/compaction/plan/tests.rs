@@ -1,3 +1,4 @@
+use tidesdb_base::liveness::Liveness;
 use tidesdb_sim::rng::SplitMix64;
 
 use super::*;

@@ -5,7 +5,7 @@ use crate::stats::{CacheStats, DbStats, LatencyStats, prometheus_page};
 use crate::transaction::TransactionStats;
 
 impl Db {
-    /// Figures of the block cache alone, which cost next to nothing.
+    /// Statistics of the block cache alone, which cost next to nothing.
     #[must_use]
     pub fn cache_stats(&self) -> CacheStats {
         CacheStats::of(&self.core().storage.files.blocks)
@@ -32,9 +32,9 @@ impl Db {
         LatencyStats::of(self.core())
     }
 
-    /// All figures in the text format of Prometheus (version 0.0.4, `text/plain; version=0.0.4`),
-    /// for an application to serve. Figures of each family carry its name, so the page grows with
-    /// the number of families.
+    /// All metrics in the text format of Prometheus (version 0.0.4, `text/plain; version=0.0.4`),
+    /// for an application to serve. Statistics of each family carry its name, so the page grows
+    /// with the number of families.
     ///
     /// ```
     /// # let directory = tempfile::tempdir()?;
@@ -55,13 +55,13 @@ impl Db {
         self.core().reset_latencies();
     }
 
-    /// Figures of the whole database, which a person reads with [`std::fmt::Display`].
+    /// Statistics of the whole database, which a person reads with [`std::fmt::Display`].
     #[must_use]
     pub fn stats(&self) -> DbStats {
         DbStats::of(self.core())
     }
 
-    /// Figures of the transactions.
+    /// Statistics of the transactions.
     #[must_use]
     pub fn transaction_stats(&self) -> TransactionStats {
         TransactionStats::of(self.core())

@@ -1,4 +1,4 @@
-//! Rates at chosen figures.
+//! Rates at chosen numbers.
 
 use super::*;
 

@@ -138,7 +138,7 @@ fn tables_without_the_prefix_are_not_read() {
             }
             family.flush().unwrap();
         }
-        let lookups = || db.core().storage.files.blocks.figures()[2..].iter().sum::<u64>();
+        let lookups = || db.core().storage.files.blocks.statistics()[2..].iter().sum::<u64>();
         let count = |scan: ScanOptions| family.scan(scan).unwrap().into_iter().count();
         let before = lookups();
         for group in 0..100_u32 {

@@ -16,7 +16,7 @@ use crate::iterator::options::Bounds;
 use crate::iterator::own_writes::{OwnSource, OwnWrites};
 use crate::iterator::run_source::{self, RunSource};
 use crate::iterator::source::Source;
-use crate::memory::{Holder, Lent};
+use crate::memory::{Holder, MemoryReservation};
 
 /// What a source of a scan takes, about, whatever it is over: places, and a key.
 const SOURCE_BYTES: u64 = 1 << 10;
@@ -36,7 +36,7 @@ pub(super) struct ScanSources {
     deleted: RangeTombstoneSets,
     /// What expires by this Unix second is not shown.
     pub now: u64,
-    _lent: Lent,
+    _reservation: MemoryReservation,
 }
 
 impl ScanSources {
@@ -96,7 +96,7 @@ impl ScanSources {
         let (sources_bytes, runs) = (sources.len() as u64 * SOURCE_BYTES, view.version.runs.len());
         let buffers = sources_bytes + runs as u64 * BLOCK_BYTES;
         Ok(Self {
-            _lent: core.memory.budget.lend(Holder::Scans, buffers),
+            _reservation: core.memory.budget.reserve(Holder::Scans, buffers),
             now: snapshot.read_point().now,
             snapshot,
             view,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidesdb_base::error::Result;
-use tidesdb_files::manifest::{Change, ManifestRemains};
+use tidesdb_files::manifest::{Change, SalvagedManifest};
 
 use super::{Inspected, Item, Visit};
 
@@ -19,8 +19,8 @@ struct State {
 
 pub(super) fn inspect(inspected: &Inspected<'_>, visit: Visit<'_>) -> Result<()> {
     let file = inspected.file.as_ref();
-    let claimed = ManifestRemains::claimed_number(file, inspected.path)?;
-    let survey = |number| ManifestRemains::survey(file, inspected.path, number);
+    let claimed = SalvagedManifest::claimed_number(file, inspected.path)?;
+    let survey = |number| SalvagedManifest::survey(file, inspected.path, number);
     // The header has no checksum: the name counts if records open by it.
     let (number, remains) = match (inspected.number, claimed) {
         (Some(named), claimed) => {

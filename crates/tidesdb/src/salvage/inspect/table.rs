@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::sstable::{Part, TableRemains, TableSummary};
+use tidesdb_files::sstable::{Part, SalvagedTable, TableSummary};
 
 use super::{Inspected, Item, Visit};
 
 pub(super) fn inspect(inspected: &Inspected<'_>, visit: Visit<'_>) -> Result<()> {
-    let claimed = TableRemains::claimed_identity(inspected.file.as_ref(), inspected.path)?;
+    let claimed = SalvagedTable::claimed_identity(inspected.file.as_ref(), inspected.path)?;
     let number = claimed.or(inspected.number).unwrap_or(0);
     let file = Arc::clone(&inspected.file);
-    let remains = TableRemains::survey(file, inspected.path, number)?;
+    let remains = SalvagedTable::survey(file, inspected.path, number)?;
     let mut item = Item::at("table", 0, remains.file_len()).with("number", number);
     if claimed.is_none() && inspected.number.is_none() {
         item = item.wrong(
@@ -69,7 +69,7 @@ fn properties(summary: &TableSummary) -> Item {
 
 fn show_part(
     inspected: &Inspected<'_>,
-    remains: &TableRemains,
+    remains: &SalvagedTable,
     part: &Part,
     visit: Visit<'_>,
 ) -> Result<()> {

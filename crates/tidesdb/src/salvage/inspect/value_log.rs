@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_files::vlog::{RemainingRecord, VLOG_HEADER_BYTES, VlogReader};
+use tidesdb_files::vlog::{SalvagedRecord, VLOG_HEADER_BYTES, VlogReader};
 
 use super::{Inspected, Item, Visit};
 
@@ -22,12 +22,12 @@ pub(super) fn inspect(inspected: &Inspected<'_>, visit: Visit<'_>) -> Result<()>
     let reader = VlogReader::without_header(file, inspected.path, number);
     reader.survey(&mut |record| {
         visit(match record {
-            RemainingRecord::Whole(pointer) => {
+            SalvagedRecord::Whole(pointer) => {
                 Item::at("record", pointer.offset, pointer.record_bytes())
                     .with("value_bytes", u64::from(pointer.raw_len))
                     .with("stored_bytes", u64::from(pointer.stored_len))
             }
-            RemainingRecord::Lost { offset, len, reason } => {
+            SalvagedRecord::Lost { offset, len, reason } => {
                 let text = match reason {
                     Error::Corruption { detail, .. } => detail,
                     other => other.to_string(),

@@ -162,7 +162,7 @@ fn labels_hold_any_text() {
     let text = "a \\ b \" c \n d \\n { } , =";
     let mut page = Page::default();
     page.metric("some", "Help with a \\ and\ntwo lines.", Kind::Gauge);
-    page.figure("some", &[("family", text)], 7);
+    page.value("some", &[("family", text)], 7);
     assert_eq!(value(&parse(&page.0), "tidesdb_some", &[("family", text)]), 7.0);
 }
 

@@ -48,7 +48,7 @@ const READ: TidesDb = TidesDb { is_read: true };
 fn simulate(policy: &dyn Policy, load: &Load, gigabytes: f64) -> Report {
     let mut world = World::new(*load, gigabytes * GB, policy);
     world.run(policy);
-    let report = world.figures.report();
+    let report = world.measures.report();
     println!("{gigabytes:>5} {:<9} {:<9}{report}", load.name, policy.name());
     report
 }
@@ -71,7 +71,7 @@ fn table_of_all_sizes() {
     }
 }
 
-/// What the figures of a load must stay below at 10 GB.
+/// What the measures of a load must stay below at 10 GB.
 struct Bounds {
     load: &'static str,
     rewrites: f64,

@@ -280,7 +280,7 @@ fn a_switch_that_was_not_begun_leaves_the_manifest_in_force() {
     assert_eq!(found(image.as_ref(), Path::new("/db")), known);
 }
 
-/// Figures of a catalog of so many tables, with edits one after the other while it is restated:
+/// Measures a catalog of so many tables, with edits one after the other while it is restated:
 /// bytes, seconds to restate and to read, and the longest edit before and meanwhile.
 fn measure(tables: u64, edits: usize) -> (u64, [f64; 4]) {
     let dir = tempfile::tempdir_in(".").unwrap();
@@ -328,7 +328,7 @@ fn edits_go_on_while_a_manifest_is_restated() {
 
 /// `cargo test --release -p tidesdb --lib catalog -- --ignored --nocapture`
 #[test]
-#[ignore = "takes seconds, and prints figures"]
+#[ignore = "takes seconds, and prints measurements"]
 fn figures_of_a_hundred_thousand_tables() {
     for tables in [1_000, 10_000, 100_000] {
         let (bytes, [restating, reading, before, meanwhile]) = measure(tables, 200);

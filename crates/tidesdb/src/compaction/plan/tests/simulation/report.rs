@@ -35,7 +35,7 @@ const LOG_BYTES: f64 = (64_u64 << 20) as f64;
 
 /// What is counted while a load goes on. Runs, space and metadata are looked at in its second half.
 #[derive(Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct Measures {
     /// Bytes to put, and bytes that one entry of the sample counts for.
     pub wanted: f64,
     entry_bytes: f64,
@@ -74,7 +74,7 @@ struct Metadata {
     opening: f64,
 }
 
-impl Figures {
+impl Measures {
     pub(super) fn new(wanted: f64, entry_bytes: f64) -> Self {
         Self { wanted, entry_bytes, ..Self::default() }
     }
@@ -108,25 +108,25 @@ impl Figures {
     pub(super) fn note_space(world: &mut World) {
         let (disk, written) = world.disk();
         let (space, alive) = ((disk + written), world.alive().max(1.0));
-        let seen = &mut world.figures.seen;
+        let seen = &mut world.measures.seen;
         seen.peak = seen.peak.max(space);
-        if world.figures.is_second_half() {
-            world.figures.seen.most_space = world.figures.seen.most_space.max(space / alive);
+        if world.measures.is_second_half() {
+            world.measures.seen.most_space = world.measures.seen.most_space.max(space / alive);
         }
     }
 
     /// Looks at the database.
     pub(super) fn look(world: &mut World) {
         Self::note_space(world);
-        if !world.figures.is_second_half() {
+        if !world.measures.is_second_half() {
             return;
         }
-        let seen = &mut world.figures.seen;
+        let seen = &mut world.measures.seen;
         seen.most_runs = seen.most_runs.max(world.runs.len());
-        if world.figures.put < seen.next_look {
+        if world.measures.put < seen.next_look {
             return;
         }
-        seen.next_look = world.figures.put + world.figures.wanted / LOOKS;
+        seen.next_look = world.measures.put + world.measures.wanted / LOOKS;
         for _ in 0..PROBES {
             let key = world.source.any_alive().key;
             let tables: Vec<_> = world.runs.iter().filter_map(|run| run.table_for(key)).collect();
@@ -134,13 +134,13 @@ impl Figures {
                 entries.binary_search_by_key(&key, |entry| entry.key).is_ok()
             };
             let before = tables.iter().take_while(|table| !has(&table.entries)).count();
-            let seen = &mut world.figures.seen;
+            let seen = &mut world.measures.seen;
             seen.looks += 1.0;
             seen.scan += tables.len() as f64;
             seen.get += (before + 1).min(tables.len()) as f64;
         }
         let now = Metadata::of(world);
-        let most = &mut world.figures.seen.metadata;
+        let most = &mut world.measures.seen.metadata;
         most.memory = most.memory.max(now.memory);
         most.manifest = most.manifest.max(now.manifest);
         most.opening = most.opening.max(now.opening);
@@ -233,7 +233,7 @@ impl RecordSizes {
     }
 }
 
-/// The figures of a simulation.
+/// What is measured in a simulation.
 #[derive(Debug)]
 pub(super) struct Report {
     /// Bytes that compactions wrote for each byte put.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::merging::{Merge, Step};
 use super::policies::{Choice, Policy};
-use super::report::Figures;
+use super::report::Measures;
 use super::tables::Table;
 use super::world::World;
 use crate::compaction::step_bounds::{StepSizes, StepTable, bytes_within, tables_over};
@@ -62,7 +62,7 @@ impl World {
             self.merges.iter_mut().rev().take(THREADS).for_each(|merge| merge.step.left -= each);
             seconds -= each / rate;
             self.now += each / rate;
-            Figures::note_space(self);
+            Measures::note_space(self);
             while let Some(at) = self.merges.iter().position(|merge| merge.step.left < 1.0) {
                 self.end_step(at);
             }
@@ -111,7 +111,7 @@ impl World {
         if let Some(merge) = merges.get_mut(at) {
             merge.begin_step(from, &mut self.ground());
             self.logs.begin(merge.step.values);
-            self.figures.note_step(merge.step.bytes);
+            self.measures.note_step(merge.step.bytes);
         }
         self.merges = merges;
     }
@@ -122,7 +122,7 @@ impl World {
         self.logs.bytes += step.values;
         self.logs.refer(&step.added, 1);
         self.logs.refer(&step.removed, -1);
-        self.figures.end_step(&step, self.now);
+        self.measures.end_step(&step, self.now);
         self.estimate.change(step.bytes);
         match next {
             Some(from) => self.begin_step(at, from),
@@ -134,7 +134,7 @@ impl World {
     /// What no step has finished is lost.
     pub(super) fn restart(&mut self) {
         for merge in std::mem::take(&mut self.merges) {
-            self.figures.merged += merge.step.written();
+            self.measures.merged += merge.step.written();
         }
         self.slices.clear();
         self.settled = false;

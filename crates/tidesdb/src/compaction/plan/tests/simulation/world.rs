@@ -8,7 +8,7 @@ use super::estimate::{Estimate, Rules, WATCHED};
 use super::load::{Load, Source};
 use super::merging::{Ground, Merge};
 use super::policies::Policy;
-use super::report::Figures;
+use super::report::Measures;
 use super::tables::{Entry, Run, Weights};
 use super::value_logs::ValueLogs;
 use crate::compaction::plan::Activity;
@@ -53,7 +53,7 @@ pub(super) struct World {
     pub snapshot: Option<u32>,
     pub now: f64,
     pub estimate: Estimate,
-    pub figures: Figures,
+    pub measures: Measures,
     /// Keys at which tables end.
     pub slices: Vec<u64>,
     every: u32,
@@ -91,7 +91,7 @@ impl World {
             snapshot: (load.snapshot_seconds > 0.0).then_some(0),
             now: 0.0,
             estimate: Estimate::default(),
-            figures: Figures::new(bytes * load.put, entry * scale),
+            measures: Measures::new(bytes * load.put, entry * scale),
             slices: Vec::new(),
             every: (f64::from(source.most) / WATCHED).ceil() as u32,
             sequence: 0,
@@ -170,11 +170,11 @@ impl World {
         let (burst, pause) = self.load.pause.unwrap_or((f64::MAX, 0.0));
         let (mut in_memory, mut of_burst, mut owed) = (Vec::new(), 0.0, 0.0);
         let mut memory = 0.0;
-        while self.figures.put < self.figures.wanted {
+        while self.measures.put < self.measures.wanted {
             let rate = policy.rate(self).min(PUT_RATE);
             owed += rate * look;
             self.advance(look, policy);
-            self.figures.note_rate(rate / PUT_RATE, look);
+            self.measures.note_rate(rate / PUT_RATE, look);
             while owed > 0.0 {
                 let Some(entry) = self.source.put(self.now) else { break };
                 let bytes = self.weights.of(&entry)
@@ -183,7 +183,7 @@ impl World {
                 owed -= bytes;
                 memory += bytes;
                 of_burst += bytes;
-                self.figures.note_put(bytes);
+                self.measures.note_put(bytes);
             }
             self.source.expire(self.now);
             if memory >= FLUSH || of_burst >= burst {
@@ -198,7 +198,7 @@ impl World {
                 next_restart += self.load.restart_seconds.unwrap_or(f64::MAX);
                 self.restart();
             }
-            Figures::look(self);
+            Measures::look(self);
         }
     }
 

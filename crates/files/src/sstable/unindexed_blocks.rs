@@ -48,7 +48,7 @@ impl End {
     }
 }
 
-/// What [`walk`] found.
+/// What [`find_blocks`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// A block whose checksum matches.
@@ -173,7 +173,7 @@ fn end_at(bytes: &[u8], at: usize) -> Option<End> {
 
 /// Finds the blocks in `bytes`, which lie at offset `base` of the file `identity` and begin with a
 /// block unless that is damaged. The last gap reaches to the end of the bytes.
-pub(super) fn walk(bytes: &[u8], base: u64, identity: u64) -> Vec<Found> {
+pub(super) fn find_blocks(bytes: &[u8], base: u64, identity: u64) -> Vec<Found> {
     let search = Search::new(bytes, base, identity);
     let (mut found, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
@@ -230,7 +230,7 @@ mod tests {
             let start = (handle.offset - BASE) as usize;
             start..start + handle.len as usize
         };
-        let blocks = walk(bytes, BASE, 7).into_iter().filter_map(|found| match found {
+        let blocks = find_blocks(bytes, BASE, 7).into_iter().filter_map(|found| match found {
             Found::Block(handle) => Some(range(handle)),
             Found::Gap { .. } => None,
         });

@@ -1,64 +1,20 @@
-//! A piece of the log on its way into the memtables.
+//! A chunk of the log on its way into the memtables.
 //!
-//! A piece holds whole records whose checksums hold and that follow each other in the log. So what
-//! is decoded is a prefix of the log whenever all threads are done with a piece. Pieces are small,
+//! A chunk holds whole records whose checksums hold and that follow each other in the log. So what
+//! is decoded is a prefix of the log whenever all threads are done with a chunk. Chunks are small,
 //! so that what one thread has read is in the cache when others decode it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use tidesdb_base::entry::{SequenceNumber, ValueKind};
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
-use tidesdb_files::vlog::ValuePointer;
-use tidesdb_files::wal::Operation;
-use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
-use crate::memtable::Memtable;
-use crate::version::Version;
-
-/// Shares of a piece for each thread, so that one that takes long is made up for.
+/// Shares of a chunk for each thread, so that one that takes long is made up for.
 const SHARES_PER_THREAD: usize = 4;
 
-/// Bytes of a piece from which on it is worth sharing between threads.
+/// Bytes of a chunk from which on it is worth sharing between threads.
 const SHARED_BYTES: usize = 512 << 10;
 
-/// A family that takes what is replayed.
-#[derive(Debug)]
-pub(crate) struct ReplayedFamily {
-    pub memtable: Arc<Memtable>,
-    /// The files, value logs among them that commits may point into.
-    pub version: Arc<Version>,
-    /// Commits up to here are in its tables.
-    pub flushed_through: SequenceNumber,
-}
-
-impl ReplayedFamily {
-    /// Keeps the value log that an operation points into until the commit is in a table.
-    #[inline]
-    pub(super) fn keep_value_log(&self, operation: &Operation<'_>, sequence: SequenceNumber) {
-        // A pointer that does not decode is an error of the read that meets it.
-        if operation.kind == ValueKind::ValuePointer
-            && let Ok(pointer) = ValuePointer::decode(operation.value)
-            && let Some(file) = self.version.value_logs.get(&pointer.file)
-        {
-            file.change_life(|life| life.note_replayed(sequence));
-        }
-    }
-}
-
-/// All families that there are, by number.
-#[derive(Debug)]
-pub(crate) struct ReplayedFamilies {
-    pub families: BTreeMap<u32, ReplayedFamily>,
-    /// The first number that no family was ever given.
-    pub next_family: u32,
-    /// Where their memory comes from, and how much of it may be taken.
-    pub memory: Arc<BlockPool>,
-    pub most_bytes: u64,
-}
-
-/// Why a piece can't be applied: at the commit with this sequence number.
+/// Why a chunk can't be applied: at the commit with this sequence number.
 #[derive(Debug)]
 pub(super) enum Failure {
     Undecodable,
@@ -69,22 +25,22 @@ pub(super) enum Failure {
 
 /// Whole records of the log, in order.
 #[derive(Debug, Default)]
-pub(super) struct Piece {
+pub(super) struct LogChunk {
     payloads: LargeVec<u8>,
     records: LargeVec<Record>,
 }
 
-/// A record of a piece.
+/// A record of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub sequence: SequenceNumber,
-    /// Where its payload lies in the piece.
+    /// Where its payload lies in the chunk.
     from: usize,
     to: usize,
 }
 
-impl Piece {
-    /// An empty piece with the memory of one that was decoded: to take it from the system anew
+impl LogChunk {
+    /// An empty chunk with the memory of one that was decoded: to take it from the system anew
     /// costs as much as to read.
     pub(super) fn emptied(mut self) -> Self {
         self.payloads.clear();
@@ -92,7 +48,7 @@ impl Piece {
         self
     }
 
-    /// Makes room for a piece of `full` bytes, or of all that is left to read.
+    /// Makes room for a chunk of `full` bytes, or of all that is left to read.
     ///
     /// # Errors
     /// [`NoMemory`].
@@ -106,7 +62,7 @@ impl Piece {
     /// Adds a record.
     ///
     /// # Errors
-    /// [`NoMemory`]; the record is not in the piece then.
+    /// [`NoMemory`]; the record is not in the chunk then.
     pub(super) fn push(
         &mut self,
         payload: &[u8],

@@ -1,218 +1,26 @@
-//! What is left of a table that may be damaged anywhere.
+//! Reading a table that may be damaged anywhere: which of its blocks are whole, and what is lost.
 //!
-//! [`TableRemains::survey`] reads the whole file once and notes every data block whose checksum
-//! matches, every stretch that is lost, and what is wrong with the other parts. Where the index, or
-//! a node of it, is damaged, the blocks are found without it (`walk`). Behind a footer that is
-//! damaged as well the sections are told from data blocks by what is in them. Nothing is believed
-//! that no checksum covers. Blocks are read again when their entries are wanted.
-//!
-//! Immutable once made. Memory: some forty bytes for each block, and a stretch of the file while
-//! the survey walks.
+//! Blocks are looked for where the index says, and where that is damaged in all bytes in order
+//! ([`unindexed_blocks`]).
 
-use super::block::{Block, BlockHolder, BlockRef, EntryMeta, Place, TRAILER_BYTES, Unopened};
-use super::footer::{FOOTER_BYTES, Footer, Section};
-use super::index::{FlatIndex, TreeIndex};
-use super::properties::TableSummary;
-use super::walk::{self, Found, LONGEST_BLOCK};
-use super::{BlockHandle, Table};
+use super::super::block::{BlockHolder, BlockRef, Place, TRAILER_BYTES, Unopened};
+use super::super::footer::{FOOTER_BYTES, Footer, Section};
+use super::super::index::{FlatIndex, TreeIndex};
+use super::super::properties::TableSummary;
+use super::super::unindexed_blocks::{self, Found, LONGEST_BLOCK};
+use super::super::{BlockHandle, Table};
+use super::{Part, SalvagedTable};
 use crate::decode_error::decoded;
 use crate::filter::Filters;
-use crate::sink::Sink;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidesdb_base::codec::Decoder;
 use tidesdb_base::{Error, Result, ValueKind};
 use tidesdb_sys::large_vec::NoMemory;
-use tidesdb_sys::vfs::File;
 
-/// What is wrong with a block whose checksum is right.
-const NO_BLOCK: &str = "expected entries in order, found other bytes";
-
-/// Bytes that are walked at a time.
+/// Bytes that are searched for blocks at a time.
 const WINDOW_BYTES: usize = 4 * LONGEST_BLOCK;
 
-/// What lies somewhere in a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// A whole data block.
-    Data(BlockHandle),
-    /// Data that can't be read.
-    Lost {
-        /// Offset of its first byte.
-        offset: u64,
-        /// Its length in bytes.
-        len: u64,
-    },
-    /// A whole node of a tree index.
-    IndexNode(BlockHandle),
-}
-
-impl Part {
-    /// Where it begins.
-    #[must_use]
-    pub const fn offset(&self) -> u64 {
-        match self {
-            Self::Data(handle) | Self::IndexNode(handle) => handle.offset,
-            Self::Lost { offset, .. } => *offset,
-        }
-    }
-}
-
-/// A version of a key, as a data block holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemainingEntry {
-    /// The key.
-    pub key: Vec<u8>,
-    /// Sequence number, kind and expiry.
-    pub meta: EntryMeta,
-    /// The value, its pointer, or nothing.
-    pub value: Vec<u8>,
-}
-
-/// What is left of a table.
-#[derive(Debug)]
-pub struct TableRemains {
-    file: Arc<dyn File>,
-    path: PathBuf,
-    identity: u64,
-    file_len: u64,
-    footer: Option<Footer>,
-    summary: Option<TableSummary>,
-    /// In the order in which they lie.
-    parts: Vec<Part>,
-    problems: Vec<Error>,
-}
-
-impl TableRemains {
-    /// Reads the table in `file`, called `path` in reports, that was written as `identity`.
-    ///
-    /// # Errors
-    /// [`Error::Io`] when the file can't be read, or [`Error::OutOfMemory`]. Damage is no error.
-    pub fn survey(file: Arc<dyn File>, path: &Path, identity: u64) -> Result<Self> {
-        let file_len = file.len().map_err(|e| Error::io("read length", path, e))?;
-        let mut remains = Self {
-            file,
-            path: path.to_path_buf(),
-            identity,
-            file_len,
-            footer: None,
-            summary: None,
-            parts: Vec::new(),
-            problems: Vec::new(),
-        };
-        remains.read_footer()?;
-        match remains.footer {
-            Some(footer) => remains.survey_sections(footer)?,
-            None => remains.walk(0, file_len)?,
-        }
-        remains.check_counts()?;
-        Ok(remains)
-    }
-
-    /// The number of the table that claims to lie in `file`, from its footer; `None` when that is
-    /// damaged.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn claimed_identity(file: &dyn File, path: &Path) -> Result<Option<u64>> {
-        let len = file.len().map_err(|e| Error::io("read length", path, e))?;
-        let Some(at) = len.checked_sub(FOOTER_BYTES as u64) else { return Ok(None) };
-        let mut bytes = [0; FOOTER_BYTES];
-        file.read_exact_at(&mut bytes, at).map_err(|e| Error::io("read", path, e))?;
-        let identity = bytes.get(FOOTER_BYTES - 16..).and_then(|rest| rest.first_chunk());
-        let identity = identity.copied().map(u64::from_le_bytes);
-        Ok(identity.filter(|&identity| Footer::decode(&bytes, identity, at).is_ok()))
-    }
-
-    /// The path that the table was opened as.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Number of the file.
-    #[must_use]
-    pub const fn identity(&self) -> u64 {
-        self.identity
-    }
-
-    /// Length of the file in bytes.
-    #[must_use]
-    pub const fn file_len(&self) -> u64 {
-        self.file_len
-    }
-
-    /// What the table says of itself; `None` when that is damaged. Counts of blocks and nodes are
-    /// those that were found.
-    #[must_use]
-    pub const fn summary(&self) -> Option<&TableSummary> {
-        self.summary.as_ref()
-    }
-
-    /// Whether the index is a tree; `None` when the footer is damaged.
-    #[must_use]
-    pub fn has_tree_index(&self) -> Option<bool> {
-        self.footer.map(|footer| footer.has_tree_index)
-    }
-
-    /// The sections that the footer names, with their offsets and lengths.
-    #[must_use]
-    pub fn sections(&self) -> Vec<(&'static str, u64, u64)> {
-        let Some(footer) = self.footer else { return Vec::new() };
-        let sections =
-            [("filter", footer.filter), ("index", footer.index), ("properties", footer.properties)];
-        sections.map(|(name, section)| (name, section.offset, section.len)).to_vec()
-    }
-
-    /// Data blocks, index nodes and what is lost, in the order in which they lie.
-    #[must_use]
-    pub fn parts(&self) -> &[Part] {
-        &self.parts
-    }
-
-    /// What is wrong with the table, data that is lost included.
-    #[must_use]
-    pub fn problems(&self) -> &[Error] {
-        &self.problems
-    }
-
-    /// The entries of a whole data block, in order.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::Corruption`] when the block is not what it was any more, or
-    /// [`Error::OutOfMemory`].
-    pub fn entries(&self, handle: BlockHandle) -> Result<Vec<RemainingEntry>> {
-        let damaged = |text: String| Error::corruption(&self.path, handle.offset, text);
-        let bytes = self.read(handle.offset, handle.len as usize)?;
-        let block = self.block_of(&bytes, handle.offset).map_err(|e| e.or(damaged))?;
-        let block = block.view();
-        (0..block.len())
-            .map(|position| {
-                let (key, entry) = (block.key(position), block.entry(position));
-                let (key, entry) = key.zip(entry).ok_or_else(|| damaged(NO_BLOCK.to_owned()))?;
-                let mut value = Vec::new();
-                value.put(block.value(&entry))?;
-                Ok(RemainingEntry { key, meta: entry.meta, value })
-            })
-            .collect()
-    }
-
-    fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(len).map_err(|_| NoMemory)?;
-        bytes.resize(len, 0);
-        let read = self.file.read_exact_at(&mut bytes, offset);
-        read.map_err(|e| Error::io("read", &self.path, e))?;
-        Ok(bytes)
-    }
-
-    fn block_of(&self, sealed: &[u8], offset: u64) -> std::result::Result<Block, Unopened> {
-        let mut raw = Vec::new();
-        super::block::open_stored(sealed, Place { identity: self.identity, offset }, &mut raw)?;
-        let block = Block::from_raw(raw).map_err(|_| NO_BLOCK.to_owned())?;
-        if block.view().is_exact() { Ok(block) } else { Err(NO_BLOCK.to_owned().into()) }
-    }
-
+impl SalvagedTable {
     fn problem(&mut self, offset: u64, text: impl Into<String>) {
         self.problems.push(Error::corruption(&self.path, offset, text));
     }
@@ -224,7 +32,7 @@ impl TableRemains {
         }
     }
 
-    fn read_footer(&mut self) -> Result<()> {
+    pub(super) fn read_footer(&mut self) -> Result<()> {
         let Some(at) = self.file_len.checked_sub(FOOTER_BYTES as u64) else {
             let text =
                 format!("table has {} bytes, expected {FOOTER_BYTES} and more", self.file_len);
@@ -245,7 +53,7 @@ impl TableRemains {
         let len = usize::try_from(section.len).unwrap_or(0);
         let sealed = self.read(section.offset, len)?;
         let place = Place { identity: self.identity, offset: section.offset };
-        let raw = walk::opened(&sealed, place)?;
+        let raw = unindexed_blocks::opened(&sealed, place)?;
         if raw.is_none() {
             self.problem(
                 section.offset,
@@ -255,7 +63,7 @@ impl TableRemains {
         Ok(raw)
     }
 
-    fn survey_sections(&mut self, footer: Footer) -> Result<()> {
+    pub(super) fn survey_sections(&mut self, footer: Footer) -> Result<()> {
         let index = self.section(footer.index, "index")?;
         let data_end = footer.filter.offset;
         let flat = index.as_ref().filter(|_| !footer.has_tree_index);
@@ -351,7 +159,7 @@ impl TableRemains {
 
     /// Finds the blocks from `start` to `end` without an index. What lies behind the data, of a
     /// table whose footer is damaged, is told from it.
-    fn walk(&mut self, start: u64, end: u64) -> Result<()> {
+    pub(super) fn walk(&mut self, start: u64, end: u64) -> Result<()> {
         let mut at = start;
         let mut behind_data = false;
         while at < end {
@@ -359,7 +167,7 @@ impl TableRemains {
             let bytes = self.read(at, len)?;
             let last_window = at + len as u64 == end;
             let mut next = at;
-            for found in walk::walk(&bytes, at, self.identity) {
+            for found in unindexed_blocks::find_blocks(&bytes, at, self.identity) {
                 let from = found.offset();
                 // A block that the window cuts is for the next one.
                 let cut = at + (len - len.min(2 * LONGEST_BLOCK)) as u64;
@@ -419,7 +227,7 @@ impl TableRemains {
             Err(Unopened::NoMemory) => return Err(NoMemory.into()),
             Err(Unopened::Damaged(_)) => {
                 let place = Place { identity: self.identity, offset: handle.offset };
-                if let Some(raw) = walk::opened(sealed, place)?
+                if let Some(raw) = unindexed_blocks::opened(sealed, place)?
                     && let Ok(summary) = TableSummary::decode(&raw)
                 {
                     self.summary = Some(self.complete(summary, self.footer));
@@ -459,7 +267,7 @@ impl TableRemains {
     }
 
     /// Fills in what was counted, and looks whether all data is accounted for.
-    fn check_counts(&mut self) -> Result<()> {
+    pub(super) fn check_counts(&mut self) -> Result<()> {
         self.parts.sort_by_key(Part::offset);
         let data = self.parts.iter().filter(|part| matches!(part, Part::Data(_))).count() as u64;
         let nodes = self.parts.iter().filter(|part| matches!(part, Part::IndexNode(_))).count();

@@ -15,19 +15,19 @@ const ENTRY_DISTANCE: usize = 2;
 
 /// Where a walk goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Forward,
     Backward,
 }
 
 /// The next blocks of a walk, as far as they are cached.
 #[derive(Debug)]
-pub(super) struct Coming<B> {
+pub(super) struct Prefetch<B> {
     /// Number of a block, and the block if it is cached.
     next: Option<(usize, Option<B>)>,
 }
 
-impl<B> Coming<B> {
+impl<B> Prefetch<B> {
     pub(super) const fn nothing() -> Self {
         Self { next: None }
     }
@@ -44,14 +44,14 @@ impl<B> Coming<B> {
         (table, source): (&Table, &S),
         leaves: &Leaves<B>,
         at: usize,
-        way: Way,
+        direction: Direction,
     ) where
         B: super::BlockHolder,
     {
         let place = |distance: usize| -> Option<(usize, BlockHandle)> {
-            let number = match way {
-                Way::Forward => at.checked_add(distance)?,
-                Way::Backward => at.checked_sub(distance)?,
+            let number = match direction {
+                Direction::Forward => at.checked_add(distance)?,
+                Direction::Backward => at.checked_sub(distance)?,
             };
             Some((number, leaves.handle_at_hand(table, number)?))
         };

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::replayed::Replayed;
+use super::replay_result::Replayed;
 use crate::core::Core;
 use crate::wal::LogConfig;
 
@@ -28,7 +28,7 @@ const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
 
 /// How many segments a replay leaves, and whether they are too many.
 #[derive(Debug)]
-pub(super) struct RetainedLog {
+pub(super) struct LeftoverSegments {
     segments: usize,
     record_bytes: u64,
     file_bytes: u64,
@@ -36,7 +36,7 @@ pub(super) struct RetainedLog {
     segment_bytes: u64,
 }
 
-impl RetainedLog {
+impl LeftoverSegments {
     pub(super) fn of(replayed: &Replayed, segment_bytes: u64) -> Self {
         let retained = || replayed.retained.iter();
         Self {

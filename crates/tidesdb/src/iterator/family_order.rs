@@ -16,7 +16,7 @@ use tidesdb_base::key_order::{CompareKeys, KeyOrder};
 use super::options::Limit;
 use super::scan::{Movement, StoredScan};
 use crate::family::FamilyState;
-use crate::memory::Lent;
+use crate::memory::MemoryReservation;
 
 /// A scan that shows keys in the order of the family.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct Sorted {
     keys: Option<Vec<Box<[u8]>>>,
     /// Which of them is shown.
     at: Option<usize>,
-    _lent: Option<Lent>,
+    _reservation: Option<MemoryReservation>,
 }
 
 /// Keys that are being read are counted in steps of so many bytes.
@@ -69,7 +69,7 @@ impl InOrder {
             (KeyOrder::Bytewise, _) | (KeyOrder::Custom(_), None) => None,
             (KeyOrder::Custom(_), Some(compare)) => {
                 let (compare, keys) = (compare.clone(), None);
-                Some(Order::Sorted(Sorted { compare, limits, keys, at: None, _lent: None }))
+                Some(Order::Sorted(Sorted { compare, limits, keys, at: None, _reservation: None }))
             }
             (order, _) => {
                 let order = order.clone();
@@ -208,9 +208,9 @@ impl Sorted {
             return Ok(());
         }
         // What was sorted before goes first: the memory of one set of keys is enough.
-        (self.keys, self._lent) = (None, None);
+        (self.keys, self._reservation) = (None, None);
         let (mut keys, mut bytes) = (Vec::<Box<[u8]>>::new(), 0);
-        let mut lent = stored.lend(0);
+        let mut reservation = stored.reserve(0);
         stored.go(Movement::First)?;
         while stored.valid() {
             let key = stored.key();
@@ -218,16 +218,16 @@ impl Sorted {
                 bytes += key.len() as u64 + size_of::<Box<[u8]>>() as u64;
                 keys.push(key.into());
                 // Others learn of it while there is still something for them to give up.
-                if bytes >= lent.bytes() + COUNTED_BYTES {
-                    lent.change_to(bytes);
+                if bytes >= reservation.bytes() + COUNTED_BYTES {
+                    reservation.change_to(bytes);
                 }
             }
             stored.go(Movement::Next)?;
         }
         // Keys that are equal in this order stay in that of their bytes.
         guarded(|| keys.sort_by(|one, other| (self.compare)(one, other)))?;
-        lent.change_to(bytes);
-        self._lent = Some(lent);
+        reservation.change_to(bytes);
+        self._reservation = Some(reservation);
         self.keys = Some(keys);
         Ok(())
     }

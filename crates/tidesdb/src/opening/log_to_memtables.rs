@@ -1,11 +1,11 @@
 //! From the log's operations to memtables.
 //!
 //! Threads that decode the log write each version into the memory of its memtable at once, one
-//! behind the other, and note it: eight bytes of its key, its place in the log, and where it lies.
-//! When all is decoded, or the notes become too many, they are sorted, and memtables are made of
-//! them (`super::family_load`). So what lies in no order is touched as seldom as can be: that costs
-//! more than all else. All versions of a key are linked from old to new, so that a key that is
-//! written all the time costs no more than any other.
+//! behind the other, and remember it: eight bytes of its key, its place in the log, and where it
+//! lies. When all is decoded, or the versions become too many, they are sorted, and memtables are
+//! made of them (`super::build_memtable`). So what lies in no order is touched as seldom as can be:
+//! that costs more than all else. All versions of a key are linked from old to new, so that a key
+//! that is written all the time costs no more than any other.
 //!
 //! A version of a key that there is already takes the key's bytes anew; not more than the log does.
 
@@ -18,20 +18,21 @@ use tidesdb_files::wal::SurvivingOperations;
 use tidesdb_lockfree::ordered::btree::Unlinked;
 use tidesdb_lockfree::sync::lock;
 
-use super::family_load::FamilyLoad;
-use super::notes::Notes;
-use super::piece::{Failure, Piece, Record, ReplayedFamilies};
+use super::build_memtable::MemtableBuild;
+use super::decoded_versions::DecodedVersions;
+use super::log_chunk::{Failure, LogChunk, Record};
+use super::replayed_families::ReplayedFamilies;
 use super::workers::Workers;
 
-/// Notes of a family that are worth sharing between threads.
-const SHARED_NOTES: usize = 16 << 10;
+/// Versions of a family that are worth sharing between threads.
+const SHARED_VERSIONS: usize = 16 << 10;
 
 /// What one thread at a time has decoded, by family.
-type Decoded = BTreeMap<u32, Notes>;
+type Decoded = BTreeMap<u32, DecodedVersions>;
 
 /// What the threads share that replay the log.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct MemtableLoad {
     targets: ReplayedFamilies,
     /// Of threads that are not decoding now.
     decoded: Mutex<Vec<Decoded>>,
@@ -39,16 +40,16 @@ pub(super) struct Load {
     failure: Mutex<Option<(SequenceNumber, Failure)>>,
 }
 
-impl Load {
+impl MemtableLoad {
     pub(super) fn new(targets: ReplayedFamilies) -> Self {
         Self { targets, decoded: Mutex::default(), failure: Mutex::default() }
     }
 
-    /// Decodes one of so many shares of a piece.
-    pub(super) fn decode(&self, piece: &Piece, share: usize, shares: usize) {
+    /// Decodes one of so many shares of a chunk.
+    pub(super) fn decode(&self, chunk: &LogChunk, share: usize, shares: usize) {
         let mut decoded = lock(&self.decoded).pop().unwrap_or_default();
-        for record in piece.share(share, shares) {
-            if let Err(failure) = self.decode_record(piece, record, &mut decoded) {
+        for record in chunk.share(share, shares) {
+            if let Err(failure) = self.decode_record(chunk, record, &mut decoded) {
                 self.fail(record.sequence, failure);
                 break;
             }
@@ -58,11 +59,11 @@ impl Load {
 
     fn decode_record(
         &self,
-        piece: &Piece,
+        chunk: &LogChunk,
         record: &Record,
         decoded: &mut Decoded,
     ) -> Result<(), Failure> {
-        let (sequence, payload) = (record.sequence, piece.payload(record));
+        let (sequence, payload) = (record.sequence, chunk.payload(record));
         // Where the payload begins, or less than a record header behind that.
         let start = sequence.saturating_sub(payload.len() as u64);
         let mut operations = SurvivingOperations::new(payload);
@@ -82,8 +83,8 @@ impl Load {
             let added = if operation.kind == ValueKind::RangeTombstone {
                 target.memtable.insert(&operation, sequence)
             } else {
-                let notes = decoded.entry(operation.family).or_default();
-                notes.add(target, &operation, (sequence, start + offset as u64))
+                let versions = decoded.entry(operation.family).or_default();
+                versions.add(target, &operation, (sequence, start + offset as u64))
             };
             added.map_err(Failure::Other)?;
         }
@@ -102,16 +103,17 @@ impl Load {
         lock(&self.failure).take()
     }
 
-    /// Bytes of all notes, while no thread is decoding.
-    pub(super) fn note_bytes(&self) -> usize {
+    /// Bytes of all versions, while no thread is decoding.
+    pub(super) fn decoded_bytes(&self) -> usize {
         let decoded = lock(&self.decoded);
-        let notes = decoded.iter().flat_map(BTreeMap::values).map(|notes| notes.unlinked.len());
-        notes.sum::<usize>() * size_of::<Unlinked>()
+        let versions =
+            decoded.iter().flat_map(BTreeMap::values).map(|versions| versions.unlinked.len());
+        versions.sum::<usize>() * size_of::<Unlinked>()
     }
 
     /// Whether there is no room for more, while no thread is decoding.
     pub(super) fn is_full(&self) -> bool {
-        let taken = self.targets.memory.lent_bytes() + self.note_bytes() as u64;
+        let taken = self.targets.memory.used_bytes() + self.decoded_bytes() as u64;
         taken > self.targets.most_bytes
     }
 
@@ -120,22 +122,23 @@ impl Load {
     /// # Errors
     /// [`Error::OutOfMemory`], [`Error::Internal`] when a thread panicked.
     pub(super) fn load(&self, workers: &Workers) -> Result<()> {
-        let mut families: BTreeMap<u32, Vec<Notes>> = BTreeMap::new();
+        let mut families: BTreeMap<u32, Vec<DecodedVersions>> = BTreeMap::new();
         for decoded in lock(&self.decoded).drain(..) {
-            for (family, notes) in decoded {
-                if !notes.unlinked.is_empty() {
-                    families.entry(family).or_default().push(notes);
+            for (family, versions) in decoded {
+                if !versions.unlinked.is_empty() {
+                    families.entry(family).or_default().push(versions);
                 }
             }
         }
         let mut small = Vec::new();
-        for (family, notes) in families {
+        for (family, versions) in families {
             let Some(target) = self.targets.families.get(&family) else { continue };
-            let first = notes.iter().map(|notes| notes.first_sequence).min().unwrap_or(u64::MAX);
+            let first =
+                versions.iter().map(|versions| versions.first_sequence).min().unwrap_or(u64::MAX);
             target.memtable.note_first(first);
-            let count: usize = notes.iter().map(|notes| notes.unlinked.len()).sum();
-            let parts = if count < SHARED_NOTES { 1 } else { workers.threads() * 8 };
-            let load = FamilyLoad::new(&target.memtable, notes, parts);
+            let count: usize = versions.iter().map(|versions| versions.unlinked.len()).sum();
+            let parts = if count < SHARED_VERSIONS { 1 } else { workers.threads() * 8 };
+            let load = MemtableBuild::new(&target.memtable, versions, parts);
             if parts == 1 {
                 small.push(load);
                 continue;

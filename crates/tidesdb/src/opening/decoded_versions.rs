@@ -1,4 +1,4 @@
-//! What the threads that decode the log note of the versions of a family.
+//! What the threads that decode the log remember of the versions of a family.
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
@@ -7,23 +7,23 @@ use tidesdb_lockfree::arena::Part;
 use tidesdb_lockfree::ordered::btree::Unlinked;
 use tidesdb_sys::large_vec::LargeVec;
 
-use super::piece::ReplayedFamily;
+use super::replayed_families::ReplayedFamily;
 
 /// What one thread at a time has decoded of a family.
 #[derive(Debug, Default)]
-pub(super) struct Notes {
+pub(super) struct DecodedVersions {
     part: Part,
     /// In the order in which the versions lie in memory.
     pub unlinked: LargeVec<Unlinked>,
     /// The first key, of which all share `shared` bytes.
     pub sample: Vec<u8>,
     pub shared: usize,
-    /// Notes before this one have heads behind more bytes than that.
+    /// Versions before this one have heads behind more bytes than that.
     pub outdated: usize,
     pub first_sequence: SequenceNumber,
 }
 
-impl Notes {
+impl DecodedVersions {
     /// Bytes that all keys, `key` among them, share.
     #[inline]
     fn share(&mut self, key: &[u8]) -> usize {
@@ -39,8 +39,8 @@ impl Notes {
         self.shared
     }
 
-    /// Writes a version into the memory of its memtable and notes it, with its sequence number and
-    /// its place in the log.
+    /// Writes a version into the memory of its memtable and remembers it, with its sequence number
+    /// and its place in the log.
     ///
     /// # Errors
     /// [`tidesdb_base::error::Error::OutOfMemory`].

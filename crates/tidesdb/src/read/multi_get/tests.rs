@@ -167,7 +167,7 @@ fn a_block_that_many_keys_need_is_looked_up_once() {
     let keys: Vec<_> = (0..1000_u32).map(|n| n.to_be_bytes()).collect();
     keys.iter().for_each(|key| family.put(key, key).unwrap());
     family.flush().unwrap();
-    let lookups = || db.core().storage.files.blocks.figures()[2..].iter().sum::<u64>();
+    let lookups = || db.core().storage.files.blocks.statistics()[2..].iter().sum::<u64>();
     for _ in 0..2 {
         let before = lookups();
         let values = family.multi_get(&keys).unwrap();

@@ -1,7 +1,7 @@
 //! Making the memtable of a family of what was decoded of the log.
 //!
-//! The notes are parted into buckets by bounds that a sample of them gives, each bucket is sorted
-//! and becomes a row of leaves, and the rows are joined: three steps, the first two of which
+//! The versions are parted into buckets by bounds that a sample of them gives, each bucket is
+//! sorted and becomes a row of leaves, and the rows are joined: three steps, the first two of which
 //! threads share. A memtable that is not empty takes the versions one by one instead.
 
 use std::sync::{Arc, Mutex};
@@ -11,16 +11,16 @@ use tidesdb_lockfree::ordered::btree::{LoadedPart, Unlinked};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::large_vec::{LargeVec, NoMemory};
 
-use super::notes::{Notes, common_bytes};
+use super::decoded_versions::{DecodedVersions, common_bytes};
 use crate::memtable::Memtable;
 
-/// Notes looked at to choose the bounds of buckets, for each of them.
+/// Versions looked at to choose the bounds of buckets, for each of them.
 const SAMPLED_PER_BUCKET: usize = 64;
 
-/// Notes that are parted at a time.
-const SLICE_NOTES: usize = 64 << 10;
+/// Versions that are parted at a time.
+const SLICE_VERSIONS: usize = 64 << 10;
 
-/// Notes of one thread that are parted as one.
+/// Versions of one thread that are parted as one.
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     source: usize,
@@ -28,17 +28,17 @@ struct Slice {
     to: usize,
 }
 
-/// The memtable that a replay makes for a family, and the notes that it is made of.
+/// The memtable that a replay makes for a family, and the versions that it is made of.
 #[derive(Debug)]
-pub(super) struct FamilyLoad {
+pub(super) struct MemtableBuild {
     memtable: Arc<Memtable>,
-    sources: Vec<Notes>,
+    sources: Vec<DecodedVersions>,
     /// Bytes that all keys share.
     shared: usize,
     slices: Vec<Slice>,
     /// The first head of each bucket but the first, ascending.
     bounds: Vec<u64>,
-    /// Of each slice, the notes of each bucket.
+    /// Of each slice, the versions of each bucket.
     parted: Vec<Mutex<Vec<LargeVec<Unlinked>>>>,
     /// The leaves of each bucket.
     loaded: Vec<Mutex<LoadedPart>>,
@@ -48,17 +48,23 @@ pub(super) struct FamilyLoad {
     failed: Mutex<Option<Error>>,
 }
 
-impl FamilyLoad {
+impl MemtableBuild {
     /// A load of what several threads decoded, at least one operation each.
-    pub(super) fn new(memtable: &Arc<Memtable>, sources: Vec<Notes>, buckets: usize) -> Self {
-        let sample = sources.first().map(|notes| notes.sample.clone()).unwrap_or_default();
-        let both = |notes: &Notes| notes.shared.min(common_bytes(&sample, &notes.sample));
+    pub(super) fn new(
+        memtable: &Arc<Memtable>,
+        sources: Vec<DecodedVersions>,
+        buckets: usize,
+    ) -> Self {
+        let sample = sources.first().map(|versions| versions.sample.clone()).unwrap_or_default();
+        let both = |versions: &DecodedVersions| {
+            versions.shared.min(common_bytes(&sample, &versions.sample))
+        };
         let shared = sources.iter().map(both).min().unwrap_or(0);
         let mut slices = Vec::new();
-        for (source, notes) in sources.iter().enumerate() {
-            let count = notes.unlinked.len();
-            let slice = |from| Slice { source, from, to: count.min(from + SLICE_NOTES) };
-            slices.extend((0..count).step_by(SLICE_NOTES).map(slice));
+        for (source, versions) in sources.iter().enumerate() {
+            let count = versions.unlinked.len();
+            let slice = |from| Slice { source, from, to: count.min(from + SLICE_VERSIONS) };
+            slices.extend((0..count).step_by(SLICE_VERSIONS).map(slice));
         }
         let mut load = Self {
             memtable: Arc::clone(memtable),
@@ -80,12 +86,12 @@ impl FamilyLoad {
     /// Cuts the keys into buckets of about the same size, judged by some of them. Equal keys are in
     /// one bucket, as their heads are equal.
     fn choose_bounds(&mut self, buckets: usize) {
-        let count: usize = self.sources.iter().map(|notes| notes.unlinked.len()).sum();
+        let count: usize = self.sources.iter().map(|versions| versions.unlinked.len()).sum();
         let step = (count / (buckets * SAMPLED_PER_BUCKET)).max(1);
         let mut heads = Vec::new();
-        for notes in self.sources.iter().filter(|_| buckets > 1) {
-            for (at, unlinked) in notes.unlinked.iter().enumerate().step_by(step) {
-                heads.push(self.current(notes, at, unlinked).head());
+        for versions in self.sources.iter().filter(|_| buckets > 1) {
+            for (at, unlinked) in versions.unlinked.iter().enumerate().step_by(step) {
+                heads.push(self.current(versions, at, unlinked).head());
             }
         }
         heads.sort_unstable();
@@ -94,10 +100,10 @@ impl FamilyLoad {
         self.bounds.dedup();
     }
 
-    /// A note with the head behind what all keys share.
+    /// A version with the head behind what all keys share.
     #[inline]
-    fn current(&self, notes: &Notes, at: usize, unlinked: &Unlinked) -> Unlinked {
-        if at >= notes.outdated && notes.shared == self.shared {
+    fn current(&self, versions: &DecodedVersions, at: usize, unlinked: &Unlinked) -> Unlinked {
+        if at >= versions.outdated && versions.shared == self.shared {
             return *unlinked;
         }
         self.memtable.index().with_head(unlinked, self.shared)
@@ -128,15 +134,15 @@ impl FamilyLoad {
         else {
             return Ok(());
         };
-        let Some(notes) = self.sources.get(source) else { return Ok(()) };
+        let Some(versions) = self.sources.get(source) else { return Ok(()) };
         let mut buckets: Vec<LargeVec<Unlinked>> = Vec::new();
         // A quarter more than on the average: few have to grow.
         let usual = (to - from) / self.buckets() * 5 / 4;
         for _ in 0..self.buckets() {
             buckets.push(LargeVec::with_capacity(usual)?);
         }
-        for (at, unlinked) in notes.unlinked.iter().enumerate().take(to).skip(from) {
-            let unlinked = self.current(notes, at, unlinked);
+        for (at, unlinked) in versions.unlinked.iter().enumerate().take(to).skip(from) {
+            let unlinked = self.current(versions, at, unlinked);
             let bucket = self.bounds.partition_point(|&bound| bound <= unlinked.head());
             if let Some(bucket) = buckets.get_mut(bucket) {
                 bucket.push(unlinked)?;

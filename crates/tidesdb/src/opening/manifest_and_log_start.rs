@@ -9,9 +9,9 @@ use tidesdb_files::manifest::{Unsynced, current};
 use tidesdb_files::naming::FileKind;
 use tidesdb_sys::vfs::Vfs;
 
-use super::durable::{Recovered, Synced};
 use super::inventory::Inventory;
-use super::replayed::Replayed;
+use super::replay_result::Replayed;
+use super::sync_recovered::{Recovered, Synced};
 use super::workers::Workers;
 use crate::version::{Catalog, NO_LOG, PersistedState, begin_log_with};
 use crate::wal::{LogConfig, NoSegmentAt, Wal};

@@ -17,7 +17,7 @@ use crate::naming::{self, FileKind};
 
 /// One record that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemainingEdit {
+pub struct SalvagedEdit {
     /// Offset of the record in the file.
     pub offset: u64,
     /// Its length in bytes, with its header.
@@ -28,13 +28,13 @@ pub struct RemainingEdit {
 
 /// What is left of a manifest.
 #[derive(Clone, Debug, Default)]
-pub struct ManifestRemains {
+pub struct SalvagedManifest {
     /// Length of the file in bytes.
     pub file_len: u64,
     /// Format version that the header has, if it can be read.
     pub version: Option<u32>,
     /// The edits that were read, in order.
-    pub edits: Vec<RemainingEdit>,
+    pub edits: Vec<SalvagedEdit>,
     /// Stretches between records, or in front of the first, that can't be read: offset and length.
     pub gaps: Vec<(u64, u64)>,
     /// Bytes behind the last record: what a crash cut short, or damage.
@@ -43,7 +43,7 @@ pub struct ManifestRemains {
     pub problems: Vec<Error>,
 }
 
-impl ManifestRemains {
+impl SalvagedManifest {
     /// Reads manifest `number`, called `path` in reports.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl ManifestRemains {
                 remains.problems.push(damaged_record(&bytes, path, sound, number));
             }
             match Edit::decode(body) {
-                Ok(edit) => remains.edits.push(RemainingEdit {
+                Ok(edit) => remains.edits.push(SalvagedEdit {
                     offset: at as u64,
                     len: (end - at) as u64,
                     edit,
@@ -148,10 +148,10 @@ mod tests {
         }
         let path = Path::new("/db/MANIFEST-000004");
         let file = vfs.open(path, OpenMode::ReadWrite).unwrap();
-        let whole = ManifestRemains::survey(file.as_ref(), path, 4).unwrap();
+        let whole = SalvagedManifest::survey(file.as_ref(), path, 4).unwrap();
         assert!(whole.is_whole() && whole.edits.len() == 5 && whole.version == Some(4));
         file.write_all_at(&[0xff], starts[2] + 13).unwrap();
-        let remains = ManifestRemains::survey(file.as_ref(), path, 4).unwrap();
+        let remains = SalvagedManifest::survey(file.as_ref(), path, 4).unwrap();
         assert_eq!(remains.gaps, [(starts[2], starts[3] - starts[2])]);
         assert_eq!(
             remains.edits.iter().map(|e| e.offset).collect::<Vec<_>>(),
@@ -160,7 +160,7 @@ mod tests {
         assert!(!remains.is_whole());
         // A record that a crash cut short at the end is no damage.
         file.set_len(writer.bytes() - 1).unwrap();
-        let remains = ManifestRemains::survey(file.as_ref(), path, 4).unwrap();
+        let remains = SalvagedManifest::survey(file.as_ref(), path, 4).unwrap();
         assert_eq!((remains.edits.len(), remains.problems.len()), (3, 1));
         assert_eq!(remains.tail, writer.bytes() - 1 - starts[4]);
         assert_eq!(named_by(b"MANIFEST-000004 0123"), Some(4));

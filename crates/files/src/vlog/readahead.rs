@@ -11,7 +11,7 @@ use super::reader::LARGEST_PIECE_BYTES;
 
 /// Records of one file that a scan has read before it asked for them.
 #[derive(Debug, Default)]
-pub struct RecordsAhead {
+pub struct RecordReadahead {
     pub(super) bytes: LargeVec<u8>,
     pub(super) file: u64,
     pub(super) start: u64,
@@ -25,7 +25,7 @@ pub struct RecordsAhead {
 /// Records that are not asked for any more, between two that are asked for in order.
 const LARGEST_GAP_BYTES: u64 = 4 << 10;
 
-impl RecordsAhead {
+impl RecordReadahead {
     /// Bytes of memory held at most.
     pub const MOST_BYTES: usize = LARGEST_PIECE_BYTES;
 

@@ -15,7 +15,7 @@ const WINDOW_BYTES: u64 = 1 << 20;
 
 /// What lies in a value log behind the header.
 #[derive(Clone, Debug)]
-pub enum RemainingRecord {
+pub enum SalvagedRecord {
     /// A record whose checksum matches.
     Whole(ValuePointer),
     /// A stretch that can't be read.
@@ -35,7 +35,7 @@ impl VlogReader {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::OutOfMemory`], and those of `visit`. Damage is no error.
-    pub fn survey(&self, visit: &mut dyn FnMut(RemainingRecord) -> Result<()>) -> Result<()> {
+    pub fn survey(&self, visit: &mut dyn FnMut(SalvagedRecord) -> Result<()>) -> Result<()> {
         let len = self.file_len()?;
         let mut budget = len.saturating_mul(8) + (1 << 28);
         let (mut scratch, mut value) = (Vec::new(), Vec::new());
@@ -50,12 +50,12 @@ impl VlogReader {
             };
             match pointer {
                 Ok(pointer) => {
-                    visit(RemainingRecord::Whole(pointer))?;
+                    visit(SalvagedRecord::Whole(pointer))?;
                     at += pointer.record_bytes();
                 }
                 Err(reason) if reason.is_corruption() => {
                     let next = self.record_behind(at, len, &mut budget)?.unwrap_or(len);
-                    visit(RemainingRecord::Lost { offset: at, len: next - at, reason })?;
+                    visit(SalvagedRecord::Lost { offset: at, len: next - at, reason })?;
                     at = next;
                 }
                 Err(e) => return Err(e),
