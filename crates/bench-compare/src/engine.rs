@@ -14,9 +14,13 @@
 //! 4. Values and keys are lent to the caller without a copy where the engine can do that.
 //! 5. "Absent" is `Ok(false)`, never an error, and an error is never "absent".
 
+mod options;
+
+pub use options::{Compression, EngineOptions, SyncMode};
+
 use std::error::Error as StdError;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// What went wrong inside an engine or its adapter, as text for the report.
@@ -52,99 +56,6 @@ impl StdError for EngineError {}
 
 /// Result of every engine call.
 pub type Result<T> = std::result::Result<T, EngineError>;
-
-/// Block codec, the same for every engine that has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compression {
-    /// Blocks are stored as they are.
-    None,
-    /// LZ4 on every level.
-    Lz4,
-    /// Zstandard at the engine's default level.
-    Zstd,
-    /// Snappy.
-    Snappy,
-}
-
-/// When a commit reaches stable storage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SyncMode {
-    /// Handed to the operating system only.
-    None,
-    /// Synced in the background once per period.
-    Interval(Duration),
-    /// Synced before the commit returns.
-    Full,
-}
-
-/// Everything an adapter needs to open or create a database under parity settings.
-// More than a dozen fields: one for each option that engines have in common.
-#[derive(Debug, Clone)]
-pub struct EngineOptions {
-    /// Directory of the database; exists, and is empty when a database has to be created.
-    pub directory: PathBuf,
-    /// Block cache in bytes.
-    pub cache_bytes: u64,
-    /// One memtable in bytes.
-    pub memtable_bytes: u64,
-    /// Memtables in memory, the active one included, before writers have to wait.
-    pub memtable_count: u32,
-    /// Uncompressed data block in bytes.
-    pub block_bytes: u64,
-    /// Block codec.
-    pub compression: Compression,
-    /// Durability of a commit.
-    pub sync: SyncMode,
-    /// Filter bits per key, 0 for none.
-    pub bloom_bits: u32,
-    /// Background threads for flush and compaction together.
-    pub background_threads: u32,
-    /// Upper bound of the raw data that will be stored, in bytes (sizes memory maps).
-    pub expected_bytes: u64,
-    /// Shared library to load, for engines that are loaded at run time.
-    pub library: Option<PathBuf>,
-    /// Families besides the default one, numbered from 1; created when they are missing.
-    pub families: u32,
-    /// Sessions that will be active at the same time.
-    pub threads: u32,
-    /// Typical size of a value in bytes.
-    pub value_bytes: u64,
-    /// Values of this size and more are stored apart from the keys, where the engine can do that.
-    pub value_separation: Option<u64>,
-    /// Tables as B+trees, where [`Capabilities::tree_tables`] says so.
-    pub tree_tables: bool,
-    /// Transactions will be used ([`Session::begin`]).
-    pub transactions: bool,
-    /// Settings in the engine's own words, passed on as they are.
-    pub extra: Vec<(String, String)>,
-}
-
-impl EngineOptions {
-    /// The parity settings for a database in `directory`: 64 MiB of cache, four memtables of 64
-    /// MiB, blocks of 4 KiB, LZ4, ten filter bits per key, two background threads, no syncs.
-    pub fn parity(directory: PathBuf) -> Self {
-        Self {
-            directory,
-            cache_bytes: 64 << 20,
-            memtable_bytes: 64 << 20,
-            memtable_count: 4,
-            block_bytes: 4096,
-            compression: Compression::Lz4,
-            sync: SyncMode::None,
-            bloom_bits: 10,
-            background_threads: 2,
-            expected_bytes: 1 << 20,
-            library: None,
-            families: 0,
-            threads: 1,
-            value_bytes: 100,
-            value_separation: None,
-            tree_tables: false,
-            transactions: false,
-            extra: Vec::new(),
-        }
-    }
-}
 
 /// What a transaction is protected from; the five levels of TidesDB's interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

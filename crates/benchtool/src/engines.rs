@@ -30,7 +30,7 @@ pub(crate) fn check_library(setup: &Setup, name: &str) -> std::result::Result<()
 pub(crate) fn open(spec: &JobSpec) -> Result<Box<dyn Engine>> {
     let options = options(spec);
     if !options.extra.is_empty() && !spec.engine.starts_with("rocksdb") {
-        // Ignoring them would report figures of settings that were never made.
+        // Ignoring them would report numbers of settings that were never made.
         return Err(EngineError::unsupported("passing settings on (--engine-opt)"));
     }
     match spec.engine.as_str() {

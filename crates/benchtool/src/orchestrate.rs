@@ -3,7 +3,7 @@
 //! In each repetition the order of the engines is turned around (A B, B A, ...). Tests that need
 //! data work on a database that a child loaded once per engine and data set; tests that change it
 //! get a copy. The load is reported as a row of its own. A child that fails, hangs or dies becomes
-//! a FAILED row. After an interruption the running child ends early and its figures are kept,
+//! a FAILED row. After an interruption the running child ends early and its numbers are kept,
 //! nothing else is started. Before anything is started the folder is locked and the space that the
 //! run needs is compared with what is free.
 //!

@@ -63,9 +63,9 @@ pub(crate) enum Status {
     /// The engine or the child failed.
     #[default]
     Failed,
-    /// The user interrupted it; figures cover what was done.
+    /// The user interrupted it; numbers cover what was done.
     Interrupted,
-    /// The engine has no such operation; there are no figures.
+    /// The engine has no such operation; there are no numbers.
     Skipped,
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct WorstThread {
 // More than a dozen fields: one for each column of a result file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct JobResult {
-    /// Whether the figures may be believed.
+    /// Whether the numbers may be believed.
     pub(crate) status: Status,
     /// What was wrong, the first few.
     pub(crate) problems: Vec<String>,
@@ -211,7 +211,7 @@ pub(crate) struct JobResult {
     /// Transactions that lost against another one; nothing is wrong about that.
     #[serde(default)]
     pub(crate) conflicts: u64,
-    /// What a reader of the figures has to know.
+    /// What a reader of the numbers has to know.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
 }

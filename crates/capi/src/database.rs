@@ -1,12 +1,11 @@
 //! Databases: opening, closing, copies, and what concerns all families.
 
-use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_char, c_int, c_long};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tidesdb::{Db, Error, EventListener, LogLevel, WriteOptions};
 use tidesdb_sys::descriptors::open_for_reading;
@@ -18,9 +17,8 @@ use crate::codes;
 use crate::comparators::Comparators;
 use crate::config::{db_options, durability};
 use crate::engine_log::{EngineLog, Level};
-use crate::families::FamilyHandle;
+use crate::family_handles::FamilyHandles;
 use crate::family_work::unless_stopped;
-use crate::handle_map::HandleMap;
 use crate::repair;
 use crate::types::Config;
 
@@ -45,114 +43,6 @@ pub struct Database {
     pub total_memory: u64,
     /// Free memory when the database was opened, in bytes.
     pub available_memory: u64,
-}
-
-/// Handles of dropped families that are kept at most.
-const MOST_DROPPED: usize = 256;
-
-/// The handles of families that were given out. What is freed is freed here.
-///
-/// A lookup takes no lock: it reads what the last change has published.
-#[derive(Default)]
-pub struct FamilyHandles {
-    by_name: HandleMap<FamilyPointer>,
-    /// The lock is that of all changes: a change that must not meet another holds it until it is
-    /// stored, over syncs of the manifest.
-    changes: Mutex<Changes>,
-}
-
-/// What only changes look at.
-#[derive(Default)]
-struct Changes {
-    /// The names of the handles in `by_name`, for calls that name a family by its handle.
-    names: HashMap<*mut FamilyHandle, Arc<str>>,
-    /// Of families that were dropped, the last at the end. A call that has such a handle in hand
-    /// when the family goes, or that comes too late, finds that it was dropped (I-276).
-    dropped: VecDeque<FamilyPointer>,
-}
-
-// SAFETY: the pointers among the names are compared, and never followed.
-unsafe impl Send for Changes {}
-
-impl FamilyHandles {
-    /// The handle of the family that has this name, if there is one.
-    pub fn get(&self, name: &str) -> Option<*mut FamilyHandle> {
-        self.by_name.get(name).map(|pointer| pointer.0)
-    }
-
-    /// Waits until no other call changes the handles, and keeps others from it.
-    pub fn change(&self) -> FamilyChange<'_> {
-        let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        FamilyChange { handles: self, changes }
-    }
-}
-
-/// A change of the handles, which no other one is beside.
-pub struct FamilyChange<'a> {
-    handles: &'a FamilyHandles,
-    changes: MutexGuard<'a, Changes>,
-}
-
-impl FamilyChange<'_> {
-    /// As [`FamilyHandles::get`].
-    pub fn get(&self, name: &str) -> Option<*mut FamilyHandle> {
-        self.handles.get(name)
-    }
-
-    /// The name of the family that has this handle. The handle is not looked at.
-    pub fn name_of(&self, handle: *mut FamilyHandle) -> Option<Arc<str>> {
-        self.changes.names.get(&handle).map(Arc::clone)
-    }
-
-    /// Publishes a handle under a name.
-    pub fn insert(&mut self, name: &str, handle: *mut FamilyHandle) {
-        let name: Arc<str> = name.into();
-        self.changes.names.insert(handle, Arc::clone(&name));
-        self.handles.by_name.insert(name, FamilyPointer(handle));
-    }
-
-    /// Takes a name away.
-    pub fn remove(&mut self, name: &str) -> Option<*mut FamilyHandle> {
-        let handle = self.handles.by_name.remove(name)?.0;
-        self.changes.names.remove(&handle);
-        Some(handle)
-    }
-
-    /// The family of a handle that was taken out is gone.
-    pub fn keep_dropped(&mut self, handle: *mut FamilyHandle) {
-        let dropped = &mut self.changes.dropped;
-        dropped.push_back(FamilyPointer(handle));
-        if dropped.len() > MOST_DROPPED
-            && let Some(oldest) = dropped.pop_front()
-        {
-            oldest.free();
-        }
-    }
-}
-
-impl Drop for FamilyHandles {
-    fn drop(&mut self) {
-        self.by_name.handles().into_iter().for_each(FamilyPointer::free);
-        let changes = self.changes.get_mut().unwrap_or_else(PoisonError::into_inner);
-        changes.dropped.iter().for_each(|handle| handle.free());
-    }
-}
-
-/// A handle of a family that the caller may hold.
-#[derive(Clone, Copy)]
-struct FamilyPointer(*mut FamilyHandle);
-
-// SAFETY: a handle is shared between threads by the interface, and is `Sync` itself; it is freed
-// once, when it is in no place any more where a call finds it.
-unsafe impl Send for FamilyPointer {}
-// SAFETY: as above.
-unsafe impl Sync for FamilyPointer {}
-
-impl FamilyPointer {
-    fn free(self) {
-        // SAFETY: made by `allocator::boxed`, and freed by the last owner of a copy.
-        drop(unsafe { allocator::unbox(self.0) });
-    }
 }
 
 /// Bytes of the machine's memory: all, and what is free or can be freed at once.

@@ -13,6 +13,8 @@
 //! | `engine_log` | lines to stderr or `LOG` |
 //! | `config`, `ini` | options, their defaults, and their INI form |
 //! | `database`, `families`, `transactions`, `savepoints`, `iterators` | the functions of each handle |
+//! | `transaction_reads` | gets in a transaction |
+//! | `family_handles` | which handles of families were given out, and when they are freed |
 //! | `family_work` | flushes and compactions of a family |
 //! | `handle_map` | handles by name, which lookups read without a lock |
 //! | `hooks`, `comparators` | callbacks in C |
@@ -40,6 +42,7 @@ mod config;
 mod database;
 mod engine_log;
 mod families;
+mod family_handles;
 mod family_work;
 mod handle_map;
 mod held_spellings;
@@ -56,5 +59,6 @@ mod repair;
 mod savepoints;
 mod spellings;
 mod statistics;
+mod transaction_reads;
 mod transactions;
 mod types;

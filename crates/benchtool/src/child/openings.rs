@@ -5,7 +5,7 @@
 //! writes the data set and then waits; it is killed, so that nothing is closed or flushed, and the
 //! job's own opening is what is measured. Everything that was acknowledged must be there, since a
 //! process that dies takes nothing from the operating system. Engines that keep unsynced commits in
-//! their own memory promise less: what they lost is counted, and there are no figures, since
+//! their own memory promise less: what they lost is counted, and there are no numbers, since
 //! opening an emptier database is another thing.
 
 use super::phases::{Check, Outcome, checkpoint_directory};
@@ -124,7 +124,7 @@ fn fill_and_kill(spec: &JobSpec) -> Result<(), String> {
 }
 
 /// Turns the result of a `recover` that lost what its engine does not promise to keep into one
-/// without figures that says how much that was.
+/// without numbers that says how much that was.
 pub(super) fn without_what_was_lost(result: &mut JobResult) {
     let (expected, visible) = (result.keys_expected, result.keys_visible.unwrap_or_default());
     let lost = expected.saturating_sub(visible);

@@ -10,7 +10,7 @@ use crate::spec::{Isolation, Mix, Overlap, Pattern, RowCount, Setup, Sizes};
 use std::path::PathBuf;
 
 mod broken_engines;
-mod figures;
+mod derived_metrics;
 
 fn spec(engine: &str, workload: Workload, pattern: Pattern) -> JobSpec {
     let shape = Shape {

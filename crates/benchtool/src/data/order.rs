@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// A sweep, a descent or a few interleaved cursors would show up in these three figures.
+    /// A sweep, a descent or a few interleaved cursors would show up in these three numbers.
     #[test]
     fn permutation_has_no_visible_structure() {
         let count = 100_000_u64;

@@ -55,7 +55,7 @@ fn numbers(device: u64) -> (u64, u64) {
     (major, minor)
 }
 
-/// Third and seventh figure of a device's `stat`: sectors read and written.
+/// Third and seventh number of a device's `stat`: sectors read and written.
 fn parse(text: &str) -> Option<Traffic> {
     let figures: Vec<u64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
     Some(Traffic { read: figures.get(2)? * SECTOR, written: figures.get(6)? * SECTOR })

@@ -1,5 +1,5 @@
 //! Measuring: operations and their latencies (`recorder`, `series`, `measured`), the process
-//! (`process`), directories (`disk`) and the devices under them (`device`), figures over time
+//! (`process`), directories (`disk`) and the devices under them (`device`), numbers over time
 //! (`timeline`), and all that a job observes for the reports (`observed`).
 
 pub(crate) mod device;

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Reported observations of one job.
-// More than a dozen fields: one for each figure that is read from the process.
+// More than a dozen fields: one for each number that is read from the process.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Observed {

@@ -1,6 +1,6 @@
 //! The process as the kernel sees it: memory, processor time, bytes written to storage.
 //!
-//! Everything is read from `/proc/self`, so one engine per process is what makes the figures that
+//! Everything is read from `/proc/self`, so one engine per process is what makes the numbers that
 //! engine's own. A [`MemoryWatch`] samples the resident memory over time, the anonymous part of it,
 //! which the kernel keeps no high-water mark for, and the space on the disk.
 

@@ -53,7 +53,7 @@ pub(crate) struct Limits<'a> {
 }
 
 /// The measurements of one thread.
-// More than a dozen fields: what one thread measures, each figure by itself.
+// More than a dozen fields: what one thread measures, each number by itself.
 #[derive(Debug)]
 pub(crate) struct Recorder<'a> {
     limits: Limits<'a>,

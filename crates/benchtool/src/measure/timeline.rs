@@ -1,4 +1,4 @@
-//! A figure over time in a bounded number of points.
+//! A value over time in a bounded number of points.
 //!
 //! Points are the highest value seen in their interval. When the space is used up, neighbours are
 //! merged and the interval doubles, so a job of an hour costs as much as one of a minute.

@@ -12,7 +12,7 @@ use crate::spec::{OperationResult, Status};
 pub(crate) const WIN: f64 = 1.05;
 /// A ratio below is a loss; between the two is a tie.
 pub(crate) const LOSS: f64 = 0.95;
-/// A spread above this makes a figure noisy.
+/// A spread above this makes a summary noisy.
 pub(crate) const NOISY: f64 = 0.15;
 /// A noisy win below this ratio is not counted as one, and neither is one whose extremes reach
 /// below

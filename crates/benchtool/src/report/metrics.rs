@@ -1,6 +1,6 @@
-//! Figures that reports derive from what a child measured. Pure functions of a job and its result.
+//! Metrics that reports derive from what a child measured. Pure functions of a job and its result.
 //!
-//! A figure that does not apply to a row (write amplification of a read, a percentile of seconds
+//! A metric that does not apply to a row (write amplification of a read, a percentile of seconds
 //! when the phase was shorter than one) is `None` and stays empty in every report; it is never 0.
 
 use super::checksums;

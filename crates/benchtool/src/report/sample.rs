@@ -9,7 +9,7 @@ use crate::spec::{JobResult, JobSpec, OperationResult, Pattern, Status, Sync, Wo
 use crate::suites;
 use clap::ValueEnum;
 
-/// A valid run with invented but consistent figures.
+/// A valid run with invented but consistent results.
 pub(crate) fn run(test: &str, engine: &str, workload: &str, operation: &str) -> Run {
     let base = suites::tests("compare", suites::Profile::Quick, 1.0).remove(0);
     let mut shape = base.shape;

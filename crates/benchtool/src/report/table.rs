@@ -148,7 +148,7 @@ pub(crate) fn throughput(set: &ResultSet, baseline: &str, width: u16) -> String 
 }
 
 /// A column of the table of details: heading, whether it is shown without being asked for, and
-/// the figure.
+/// the number.
 type Column = (&'static str, bool, Measure);
 
 const MIB: f64 = (1_u32 << 20) as f64;

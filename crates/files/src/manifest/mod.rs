@@ -11,12 +11,14 @@ pub mod current;
 pub mod edit;
 pub mod reader;
 mod salvage;
+mod table_record;
 mod unsynced;
 pub mod writer;
 
-pub use edit::{Change, Edit, TableRecord, ValueLogRecord};
+pub use edit::{Change, Edit, ValueLogRecord};
 pub use reader::read_manifest;
 pub use salvage::{SalvagedEdit, SalvagedManifest, named_by};
+pub use table_record::TableRecord;
 pub use unsynced::Unsynced;
 pub use writer::ManifestWriter;
 

@@ -1,6 +1,6 @@
 //! From stored keys in the order of bytes to keys in the order of the family.
 //!
-//! [`InOrder`] lies around a scan of stored keys. In a family in the order of bytes it is that
+//! [`OrderedScan`] lies around a scan of stored keys. In a family in the order of bytes it is that
 //! scan. Where the order transforms keys, targets are transformed on the way in and the key that is
 //! arrived at on the way out. An order of the application is nothing that stored keys know of: the
 //! keys are read once and sorted, and the scan looks up the one that is asked for.
@@ -20,7 +20,7 @@ use crate::memory::MemoryReservation;
 
 /// A scan that shows keys in the order of the family.
 #[derive(Debug)]
-pub(super) struct InOrder {
+pub(super) struct OrderedScan {
     stored: StoredScan,
     /// None where the order is that of bytes.
     order: Option<Box<Order>>,
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Sorted {
     }
 }
 
-impl InOrder {
+impl OrderedScan {
     /// A scan of all keys of a family that `stored` covers and that keep to `limits`, which only an
     /// order of the application leaves.
     pub(super) fn new(stored: StoredScan, family: &FamilyState, limits: Vec<Limit>) -> Self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidesdb_base::error::Result;
 
 use super::ScanOptions;
-use super::family_order::InOrder;
+use super::family_order::OrderedScan;
 use super::scan::{Movement, OfTransaction, StoredScan};
 use crate::core::Owner;
 use crate::family::FamilyState;
@@ -40,7 +40,7 @@ use crate::family::FamilyState;
 /// ```
 #[derive(Debug)]
 pub struct Scan {
-    scan: InOrder,
+    scan: OrderedScan,
 }
 
 impl Scan {
@@ -52,7 +52,7 @@ impl Scan {
     ) -> Result<Self> {
         let (bounds, limits) = options.into_bounds(&family.keys.order)?;
         let scan = StoredScan::new(owner, Arc::clone(family), bounds, transaction)?;
-        Ok(Self { scan: InOrder::new(scan, family, limits) })
+        Ok(Self { scan: OrderedScan::new(scan, family, limits) })
     }
 
     /// Takes up what was committed since; the scan is not positioned afterwards. A scan made with

@@ -184,7 +184,7 @@ fn processor_time_of_the_thread_is_counted() {
     assert!(measured.cpu.unwrap() >= Duration::from_millis(10));
 }
 
-/// Three threads, of which one did a hundredth of the calls and waited for each: the merged figures
+/// Three threads, of which one did a hundredth of the calls and waited for each: the merged numbers
 /// do not show it.
 #[test]
 fn the_slowest_thread_is_not_hidden_by_the_others() {

@@ -1,6 +1,7 @@
 //! Edits as bytes.
 
 use super::*;
+use crate::sstable::{ExpiryOctiles, KeySketch};
 use proptest::prelude::*;
 
 fn sample() -> Edit {

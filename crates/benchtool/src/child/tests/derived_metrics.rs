@@ -1,4 +1,4 @@
-//! Figures follow from known calls and files.
+//! Metrics follow from known calls and files.
 
 use super::*;
 
