@@ -186,6 +186,7 @@ pub(crate) fn condensed(set: &ResultSet, commit: &str) -> ResultSet {
         {
             *library = None;
         }
+        run.result.version = file_name(&run.result.version);
         run.result.rate.clear();
         run.result.observed = Default::default();
         for operation in &mut run.result.operations {

@@ -8,6 +8,16 @@
 //! blocks; [`TableIterator`] walks one. Decoded blocks come through a [`BlockSource`], behind
 //! which the engine keeps its cache, so that this module knows no cache.
 //!
+//! | file | what |
+//! |---|---|
+//! | `writer`, `block`, `index`, `footer`, `properties` | the parts of a table, written and read |
+//! | `sketch`, `expiry` | what properties say of keys and of times of expiry |
+//! | `table`, `sections_in_parts` | an open table, also where there is no memory for its index |
+//! | `iterator`, `prefetch` | a walk over a table, and blocks that it comes to next |
+//! | `block_finder` | the blocks of many keys, before any is read |
+//! | `verify` | everything that a table says, compared |
+//! | `salvage`, `unindexed_blocks` | what is left of a damaged table, and blocks that no index names |
+//!
 //! A table is written by one thread. An open [`Table`] is immutable and shared by all threads; an
 //! iterator belongs to one. The bytes are pictured in `docs/formats/sstable-block.md`.
 

@@ -1,4 +1,15 @@
-//! What all handles, jobs and iterators of an open database share.
+//! What all handles, jobs and iterators of an open database share: `Core`, made of parts with one
+//! job each.
+//!
+//! | file | what |
+//! |---|---|
+//! | `environment` | what the database was opened with |
+//! | `storage` | what it has on disk: log, catalog, files |
+//! | `families`, `snapshots` | the families, and the snapshots that are registered |
+//! | `health`, `owner`, `callers` | whether it serves, what keeps it open, calls that change files |
+//! | `background_work`, `background_control`, `jobs`, `progress_signal` | work in the background: what was asked of it, what runs, who waits for it |
+//! | `requests` | how lower layers ask for that work |
+//! | `disk_space` | how much space is left for whom |
 
 mod background_control;
 mod background_work;

@@ -1,4 +1,15 @@
 //! Column families: the state of each, and what is under way in it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `state`, `view` | a family, and what a reader of it loads |
+//! | `settings`, `shared_options`, `keys` | its options, and its order of keys |
+//! | `background`, `running_work` | what is done for it in the background, and why that failed |
+//! | `claims`, `compactions` | which runs are being compacted, and the right to compact some |
+//! | `hook`, `hook_operations` | its commit hook |
+//! | `dead_ranges`, `watched_deletions` | keys that are deleted: for scans, and for flushes |
+//! | `read_activity`, `space` | whether it is read, and how much of it is garbage |
+//! | `list`, `database_id` | families of a batch or a transaction, and the database that they are of |
 
 mod background;
 mod claims;

@@ -4,6 +4,14 @@
 //! of a memtable's node), and allocates nothing: it borrows the family's view, asks each memtable,
 //! then each run whose key range and filter admit the key, and hands the value to the caller where
 //! it lies.
+//!
+//! | file | what |
+//! |---|---|
+//! | `get` | one key |
+//! | `multi_get` | many keys: filters first, then each block once |
+//! | `pinned`, `shared_block` | values that a caller reads where they lie |
+//! | `copied` | values that a caller gets a copy of |
+//! | `expiry`, `freed_by_deletion` | when a value expires, and what its deletion would free |
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod copied;

@@ -3,6 +3,17 @@
 //! A [`Version`] lists sorted runs from newest to oldest and the value-log files that they point
 //! into. A flush or a compaction builds another version and swaps it in; readers of the old one
 //! keep its files alive until they let go.
+//!
+//! | file | what |
+//! |---|---|
+//! | this one | a version: its runs and value logs, and the next one made of it |
+//! | `catalog`, `persisted_state`, `edit_check`, `torn_manifest` | the manifest in force, and what it says |
+//! | `run`, `run_index` | a sorted run, and which of its tables may hold a key |
+//! | `table_file`, `table_descriptor` | a table that is open or not, and its descriptor |
+//! | `value_log_file`, `value_log_life`, `value_pointers`, `direct_values` | value logs, and who points into them |
+//! | `range_tombstones`, `covered_tables`, `range_deleted`, `measured_deletions` | what range deletions hide of tables |
+//! | `liveness`, `key_counts`, `space` | how much of the tables is garbage |
+//! | `file_context`, `named_file`, `obsolete_files`, `orphans`, `directory_lock` | files of the directory: shared, unused, left over |
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod catalog;

@@ -113,6 +113,7 @@ fn what_is_kept_of_a_set_gives_the_same_section() {
     set.engines[1].version = "/data/me/librocksdb.so".to_owned();
     for run in &mut set.runs {
         run.spec.directory = "/data/me/data/run".into();
+        run.result.version = "/data/me/librocksdb.so".to_owned();
         run.spec.setup.rocksdb_library = Some("/data/me/librocksdb.so".into());
     }
     set.environment.commit = "0123abc".to_owned();
