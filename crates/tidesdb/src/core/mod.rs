@@ -7,7 +7,8 @@
 //! | `storage` | what it has on disk: log, catalog, files |
 //! | `families`, `snapshots` | the families, and the snapshots that are registered |
 //! | `health`, `owner`, `callers` | whether it serves, what keeps it open, calls that change files |
-//! | `background_work`, `background_control`, `jobs`, `progress_signal` | work in the background: what was asked of it, what runs, who waits for it |
+//! | `background_work`, `background_control` | work in the background, and what users have asked of it |
+//! | `jobs`, `progress_signal` | what of it is queued or runs, and how callers wait for it |
 //! | `requests` | how lower layers ask for that work |
 //! | `disk_space` | how much space is left for whom |
 

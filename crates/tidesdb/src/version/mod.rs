@@ -7,13 +7,17 @@
 //! | file | what |
 //! |---|---|
 //! | this one | a version: its runs and value logs, and the next one made of it |
-//! | `catalog`, `persisted_state`, `edit_check`, `torn_manifest` | the manifest in force, and what it says |
+//! | `catalog`, `persisted_state` | the manifest in force, and what it says |
+//! | `edit_check`, `torn_manifest` | edits that do not fit, and an end that can't be read |
 //! | `run`, `run_index` | a sorted run, and which of its tables may hold a key |
 //! | `table_file`, `table_descriptor` | a table that is open or not, and its descriptor |
-//! | `value_log_file`, `value_log_life`, `value_pointers`, `direct_values` | value logs, and who points into them |
-//! | `range_tombstones`, `covered_tables`, `range_deleted`, `measured_deletions` | what range deletions hide of tables |
+//! | `value_log_file`, `value_log_life`, `value_pointers` | value logs, and who points into them |
+//! | `direct_values` | the value log that the largest values go to at their commit |
+//! | `range_tombstones`, `covered_tables` | range deletions, and tables that they cover wholly |
+//! | `range_deleted`, `measured_deletions` | how much of a table they hide |
 //! | `liveness`, `key_counts`, `space` | how much of the tables is garbage |
-//! | `file_context`, `named_file`, `obsolete_files`, `orphans`, `directory_lock` | files of the directory: shared, unused, left over |
+//! | `file_context`, `named_file`, `directory_lock` | what files share, who names them, whose they are |
+//! | `obsolete_files`, `orphans` | files that nothing needs any more, and those that a crash left |
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
 mod catalog;
