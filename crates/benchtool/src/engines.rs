@@ -12,7 +12,7 @@ const BROKEN: &str = "broken-tidesdb";
 
 /// All engines of this build, ours first.
 pub(crate) fn catalogue(setup: &Setup) -> Vec<EngineInfo> {
-    let mut engines = vec![ours::info()];
+    let mut engines = Vec::from(ours::infos());
     engines.extend(bench_compare::catalogue(&libraries(setup)));
     engines
 }
@@ -34,8 +34,9 @@ pub(crate) fn open(spec: &JobSpec) -> Result<Box<dyn Engine>> {
         return Err(EngineError::unsupported("passing settings on (--engine-opt)"));
     }
     match spec.engine.as_str() {
-        ours::NAME => ours::open(&options),
-        BROKEN => Ok(Box::new(Dropping::new(ours::open(&options)?))),
+        ours::NAME => ours::open(&options, false),
+        ours::TRANSACTIONS => ours::open(&options, true),
+        BROKEN => Ok(Box::new(Dropping::new(ours::open(&options, false)?))),
         other => bench_compare::open(other, &options),
     }
 }

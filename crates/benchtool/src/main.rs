@@ -26,8 +26,13 @@ mod workload;
 
 use std::process::ExitCode;
 
+#[cfg(not(feature = "system-allocator"))]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// What the tool, and the engines in Rust, allocate with.
+const ALLOCATED_BY: &str =
+    if cfg!(feature = "system-allocator") { "the C library's malloc" } else { "mimalloc" };
 
 fn main() -> ExitCode {
     match cli::main() {

@@ -1,33 +1,43 @@
 //! Our own engine behind the engine trait: one column family of crate `tidesdb`.
 //!
-//! A single operation uses the family directly, more go through a write batch that the session
-//! reuses. Gets lend the value without a copy; a read-only session keeps one scan and re-seeks it,
-//! a read-write session refreshes it first so that it sees the latest commit.
+//! There are two kinds of sessions: `session` uses the engine as a program in Rust would, and
+//! `transactions` does everything through transactions, which is all that the C interface has. Next
+//! to the engine through C the second shows what the crossing costs, without what Rust offers
+//! besides.
 //!
 //! Parity: one flush thread and the rest of the background threads for merges, as many waiting
 //! memtables as RocksDB gets, a filter with the same bits per key.
 
+mod session;
+mod transactions;
+
 use bench_compare::EngineInfo;
 use bench_compare::engine::{
-    self, Capabilities, Commit, Direction, Engine, EngineError, EngineOptions, EngineStats, Op,
-    Result, RowVisitor, ScanRequest, Session, SessionMode, ValueVisitor,
+    self, Capabilities, Engine, EngineError, EngineOptions, EngineStats, Result, Session,
+    SessionMode,
 };
-use tidesdb::{
-    Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel, Scan,
-    ScanOptions, SyncMode, Transaction, WriteBatch,
-};
+use tidesdb::{Compression, Db, DbOptions, Family, FamilyOptions, SyncMode};
+
+use crate::ALLOCATED_BY;
+use session::OurSession;
+use transactions::TransactionSession;
 
 /// Name on the command line.
 pub(crate) const NAME: &str = "tidesdb";
+/// The same with every commit and every read in a transaction.
+pub(crate) const TRANSACTIONS: &str = "tidesdb-txn";
 
-/// Entry of the catalogue.
-pub(crate) fn info() -> EngineInfo {
-    EngineInfo {
-        name: NAME,
+/// Entries of the catalogue.
+pub(crate) fn infos() -> [EngineInfo; 2] {
+    let linked = format!("statically linked with the benchmark and its allocator ({ALLOCATED_BY})");
+    let with_transactions =
+        format!("{linked}; every commit is a transaction at READ COMMITTED; gets copy the value");
+    [(NAME, linked), (TRANSACTIONS, with_transactions)].map(|(name, unequal)| EngineInfo {
+        name,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         available: Ok(()),
-        unequal: "statically linked with the benchmark and its allocator (mimalloc)".to_owned(),
-    }
+        unequal,
+    })
 }
 
 /// Values from this size on live in value logs unless a test says otherwise: the engine's default.
@@ -41,6 +51,8 @@ struct Ours {
     database: Db,
     family: Family,
     family_options: FamilyOptions,
+    /// Whether everything goes through transactions.
+    transactions: bool,
 }
 
 /// Name of a numbered family; 0 is the one that every database has.
@@ -52,8 +64,8 @@ fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Opens or creates a database.
-pub(crate) fn open(options: &EngineOptions) -> Result<Box<dyn Engine>> {
+/// Opens or creates a database, to be used with or without transactions.
+pub(crate) fn open(options: &EngineOptions, transactions: bool) -> Result<Box<dyn Engine>> {
     let sync_mode = match options.sync {
         engine::SyncMode::None => SyncMode::None,
         engine::SyncMode::Full => SyncMode::Full,
@@ -94,7 +106,7 @@ pub(crate) fn open(options: &EngineOptions) -> Result<Box<dyn Engine>> {
     }
     let family = database.open_family(&family_name(0), family_options.clone());
     let family = family.map_err(failed("open_family"))?;
-    Ok(Box::new(Ours { database, family, family_options }))
+    Ok(Box::new(Ours { database, family, family_options, transactions }))
 }
 
 fn too_long() -> EngineError {
@@ -103,15 +115,11 @@ fn too_long() -> EngineError {
 
 impl Engine for Ours {
     fn session<'a>(&'a self, mode: SessionMode) -> Result<Box<dyn Session + 'a>> {
-        Ok(Box::new(OurSession {
-            engine: self,
-            family: self.family.clone(),
-            families: Vec::new(),
-            batch: WriteBatch::new(),
-            scan: None,
-            transaction: None,
-            mode,
-        }))
+        let session = OurSession::new(self, mode);
+        if self.transactions {
+            return Ok(Box::new(TransactionSession::new(session)));
+        }
+        Ok(Box::new(session))
     }
 
     fn flush(&self) -> Result<()> {
@@ -161,7 +169,7 @@ impl Engine for Ours {
             transactions: true,
             families: true,
             compact: true,
-            range_delete: true,
+            range_delete: !self.transactions,
             tree_tables: true,
             ..Capabilities::PLAIN
         }
@@ -171,160 +179,6 @@ impl Engine for Ours {
         let Ours { database, family, .. } = *self;
         drop(family);
         database.close().map_err(failed("close"))
-    }
-}
-
-struct OurSession<'a> {
-    engine: &'a Ours,
-    /// The family in use.
-    family: Family,
-    /// Families that were used before, by number.
-    families: Vec<Option<Family>>,
-    batch: WriteBatch,
-    scan: Option<Scan>,
-    /// The transaction of the user, kept to be used again.
-    transaction: Option<Transaction>,
-    mode: SessionMode,
-}
-
-fn no_transaction() -> EngineError {
-    EngineError::new("no transaction was begun")
-}
-
-impl OurSession<'_> {
-    fn transaction(&mut self) -> Result<&mut Transaction> {
-        self.transaction.as_mut().ok_or_else(no_transaction)
-    }
-
-    fn positioned(&mut self, request: ScanRequest<'_>) -> Result<&mut Scan> {
-        let scan = match self.scan.take() {
-            Some(mut scan) => {
-                if self.mode == SessionMode::ReadWrite {
-                    scan.refresh().map_err(failed("refresh"))?;
-                }
-                scan
-            }
-            None => self.family.scan(ScanOptions::new()).map_err(failed("scan"))?,
-        };
-        let scan = self.scan.insert(scan);
-        match (request.start, request.direction) {
-            (Some(key), Direction::Forward) => scan.seek(key),
-            (Some(key), Direction::Reverse) => scan.seek_for_prev(key),
-            (None, Direction::Forward) => scan.seek_to_first(),
-            (None, Direction::Reverse) => scan.seek_to_last(),
-        }
-        .map_err(failed("seek"))?;
-        Ok(scan)
-    }
-}
-
-impl Session for OurSession<'_> {
-    fn write_batch(&mut self, ops: &[Op<'_>]) -> Result<()> {
-        let family = &self.family;
-        if let [op] = ops {
-            return match *op {
-                Op::Put { key, value } => family.put(key, value),
-                Op::Delete { key } => family.delete(key),
-                Op::PutExpiring { key, value, at } => family.put_expiring_at(key, value, at),
-                Op::DeleteRange { start, end } => family.delete_range(start, end),
-            }
-            .map_err(failed("write"));
-        }
-        self.batch.clear();
-        for op in ops {
-            match *op {
-                Op::Put { key, value } => self.batch.put(family, key, value),
-                Op::Delete { key } => self.batch.delete(family, key),
-                Op::PutExpiring { key, value, at } => {
-                    self.batch.put_expiring_at(family, key, value, at)
-                }
-                Op::DeleteRange { start, end } => self.batch.delete_range(family, start, end),
-            }
-            .map_err(failed("batch"))?;
-        }
-        self.engine.database.write(&self.batch).map_err(failed("write"))
-    }
-
-    fn get(&mut self, key: &[u8], found: ValueVisitor<'_>) -> Result<bool> {
-        let read = self.family.get_with(key, |value| found(value));
-        Ok(read.map_err(failed("get"))?.is_some())
-    }
-
-    fn use_family(&mut self, number: u32) -> Result<()> {
-        let index = number as usize;
-        if index >= self.families.len() {
-            self.families.resize_with(index + 1, || None);
-        }
-        let family = match &self.families[index] {
-            Some(family) => family.clone(),
-            None => {
-                let name = family_name(number);
-                let family = self.engine.database.family(&name).map_err(failed("family"))?;
-                self.families[index] = Some(family.clone());
-                family
-            }
-        };
-        self.family = family;
-        self.scan = None;
-        Ok(())
-    }
-
-    fn begin(&mut self, isolation: engine::Isolation) -> Result<()> {
-        let level = match isolation {
-            engine::Isolation::ReadUncommitted => IsolationLevel::ReadUncommitted,
-            engine::Isolation::ReadCommitted => IsolationLevel::ReadCommitted,
-            engine::Isolation::RepeatableRead => IsolationLevel::RepeatableRead,
-            engine::Isolation::Snapshot => IsolationLevel::Snapshot,
-            engine::Isolation::Serializable => IsolationLevel::Serializable,
-        };
-        if let Some(used) = &mut self.transaction {
-            return used.reset(level).map_err(failed("reset"));
-        }
-        self.transaction = Some(self.engine.database.begin(level).map_err(failed("begin"))?);
-        Ok(())
-    }
-
-    fn get_in_transaction(&mut self, key: &[u8], found: ValueVisitor<'_>) -> Result<bool> {
-        let transaction = self.transaction.as_ref().ok_or_else(no_transaction)?;
-        let read = transaction.get_with(&self.family, key, |value| found(value));
-        Ok(read.map_err(failed("get"))?.is_some())
-    }
-
-    fn put_in_transaction(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let transaction = self.transaction.as_mut().ok_or_else(no_transaction)?;
-        transaction.put(&self.family, key, value).map_err(failed("put"))
-    }
-
-    fn commit(&mut self) -> Result<Commit> {
-        let transaction = self.transaction()?;
-        match transaction.commit() {
-            Ok(_) => Ok(Commit::Done),
-            Err(error) if error.kind() == ErrorKind::Conflict => {
-                transaction.rollback().map_err(failed("rollback"))?;
-                Ok(Commit::Conflict)
-            }
-            Err(error) => Err(failed("commit")(error)),
-        }
-    }
-
-    fn rollback(&mut self) -> Result<()> {
-        self.transaction()?.rollback().map_err(failed("rollback"))
-    }
-
-    fn scan(&mut self, request: ScanRequest<'_>, visit: RowVisitor<'_>) -> Result<()> {
-        let scan = self.positioned(request)?;
-        while scan.valid() {
-            let value = scan.value().map_err(failed("value"))?;
-            if !visit(scan.key(), value) {
-                break;
-            }
-            match request.direction {
-                Direction::Forward => scan.next(),
-                Direction::Reverse => scan.prev(),
-            }
-            .map_err(failed("next"))?;
-        }
-        Ok(())
     }
 }
 
@@ -338,7 +192,8 @@ mod tests {
         for tree_tables in [false, true] {
             let directory = tempfile::tempdir().unwrap();
             let parity = EngineOptions::parity(directory.path().to_path_buf());
-            let engine = open(&EngineOptions { tree_tables, families: 1, ..parity }).unwrap();
+            let engine =
+                open(&EngineOptions { tree_tables, families: 1, ..parity }, false).unwrap();
             assert!(engine.capabilities().tree_tables);
             engine.close().unwrap();
             let database = Db::open(directory.path(), DbOptions::default()).unwrap();

@@ -118,6 +118,25 @@ fn every_mix_is_checked_and_passes() {
     }
 }
 
+/// Our engine gives the same answers as a program in Rust uses it and with transactions alone.
+#[test]
+fn both_ways_to_use_our_engine_pass_every_workload() {
+    for name in [crate::ours::NAME, crate::ours::TRANSACTIONS] {
+        for workload in WORKLOADS {
+            let base = spec(name, workload, Pattern::Random);
+            let shape = Shape { num: 2_000, operations: Some(500), families: 2, ..base.shape };
+            let result = run_in_memory(job(name, shape));
+            let (status, problems) = (result.status, &result.problems);
+            if name == crate::ours::TRANSACTIONS && workload == Workload::DeleteRange {
+                assert_eq!(status, Status::Skipped, "{problems:?}");
+                continue;
+            }
+            assert_eq!(status, Status::Valid, "{name} {workload:?}: {problems:?}");
+            assert_eq!(result.keys_visible, Some(result.keys_expected), "{name} {workload:?}");
+        }
+    }
+}
+
 #[test]
 fn families_are_told_apart() {
     for workload in [Workload::Write, Workload::Read, Workload::Overwrite, Workload::Delete] {

@@ -24,7 +24,7 @@ pub(super) fn choose_engines(options: &CommonOptions) -> Result<Vec<EngineInfo>,
     options.machine.enter(&mut setup);
     let known = engines::catalogue(&setup);
     if options.engine.is_empty() {
-        let extra = ["null", "rocksdb-tuned"];
+        let extra = ["null", "rocksdb-tuned", crate::ours::TRANSACTIONS];
         let usable = |engine: &EngineInfo| {
             engine.available.is_ok()
                 && !extra.contains(&engine.name)

@@ -85,7 +85,7 @@ impl Environment {
             file_system,
             device: describe_device(&device),
             load_average: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
-            allocator: "mimalloc".to_owned(),
+            allocator: crate::ALLOCATED_BY.to_owned(),
             commit: String::new(),
         }
     }

@@ -12,7 +12,8 @@ use serde_json::Value;
 
 use crate::orchestrate::Run;
 
-/// One line for each option, one column for each engine.
+/// One line for each option, one column for each engine. What depends on the allocator of the
+/// benchmark begins with `the benchmark:`.
 const DATA: &str = include_str!("parity/options.csv");
 
 /// How an engine meets an option.
@@ -29,8 +30,15 @@ pub(crate) enum Cell {
 }
 
 impl Cell {
-    /// A cell of the file: a sign, and what is to be said.
+    /// A cell of the file: a sign, and what is to be said; or the name of one of four such cells.
     fn parse(text: &str) -> Self {
+        let text = match (text, cfg!(feature = "system-allocator")) {
+            ("the benchmark: allocator", false) => "≠ mimalloc, as the benchmark; likely helps it",
+            ("the benchmark: allocator", true) => "= the C library's malloc, as the benchmark",
+            ("the benchmark: preloaded", false) => "≠ linked with mimalloc: without effect",
+            ("the benchmark: preloaded", true) => "= replaces malloc",
+            _ => text,
+        };
         let (sign, remark) = text.split_once(' ').unwrap_or((text, ""));
         match sign {
             "=" => Self::Same(remark.to_owned()),
