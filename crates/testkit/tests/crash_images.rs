@@ -12,15 +12,15 @@ use tidesdb_testkit::runner::{Machine, Promises, Runner};
 use tidesdb_testkit::seeds;
 use tidesdb_testkit::settings::Settings;
 
-/// Images per sync mode at scale 1, which takes a minute. `scripts/planted-bugs` and nights take
-/// scale 3 and more: 10,000 in the three modes together.
-const IMAGES: u64 = 1_112;
+/// Images per sync mode at scale 1. `scripts/planted-bugs` and nights take scale 6 and more: 10,000
+/// in the three modes together.
+const IMAGES: u64 = 556;
 
 /// Images of workloads in which garbage is collected slice by slice, at scale 1.
-const SLICED_IMAGES: u64 = 250;
+const SLICED_IMAGES: u64 = 125;
 
 /// Images of workloads with commits of several MiB at scale 1.
-const LARGE_IMAGES: u64 = 60;
+const LARGE_IMAGES: u64 = 30;
 
 /// One workload from an empty disk, crashed all along.
 fn one_run(seed: u64, mode: SyncMode) -> Verdict<Counts> {

@@ -8,12 +8,12 @@ use tidesdb_testkit::settings::Mix;
 /// Scenarios; half of them with a sync per commit.
 const SCENARIOS: u64 = 8;
 
-/// Runs of one test over all scenarios at scale 1. At scale 3, which `scripts/planted-bugs` takes,
+/// Runs of one test over all scenarios at scale 1. At scale 6, which `scripts/planted-bugs` takes,
 /// nearly every call gets its turn.
-const RUNS: u64 = 600;
+const RUNS: u64 = 304;
 
 /// The same of tests in which garbage is collected slice by slice.
-const RUNS_WITH_SLICES: u64 = 136;
+const RUNS_WITH_SLICES: u64 = 72;
 
 fn sweep(name: &str, wanted: Wanted) {
     let slices = wanted.mix == Mix::Overwrites;
@@ -67,7 +67,7 @@ sweeps! {
 /// Memory for memtables is refused at each block, once and from then on.
 #[test]
 fn memory_is_refused_at_any_block() {
-    let mut sweep = Sweep::new(24 * seeds::scale());
+    let mut sweep = Sweep::new(12 * seeds::scale());
     let verdict = seeds::run_all("memory_is_refused_at_any_block", |seed| {
         for mix in [Mix::Everything, Mix::Overwrites] {
             for refused in [1, u64::MAX] {
@@ -76,7 +76,7 @@ fn memory_is_refused_at_any_block() {
                     .map_err(|e| format!("{mix:?}: {e}"))?;
             }
         }
-        Ok(sweep.counts.runs > 150 * seeds::scale())
+        Ok(sweep.counts.runs > 75 * seeds::scale())
     });
     println!("memory_is_refused_at_any_block: {:?}", sweep.counts);
     let finding = verdict.err().unwrap_or_default();
@@ -88,7 +88,7 @@ fn memory_is_refused_at_any_block() {
 /// and openings. The process was ended there.
 #[test]
 fn memory_for_files_is_refused_anywhere() {
-    let mut sweep = Sweep::new(40 * seeds::scale());
+    let mut sweep = Sweep::new(20 * seeds::scale());
     let verdict = seeds::run_all("memory_for_files_is_refused_anywhere", |seed| {
         for mix in [Mix::Everything, Mix::Overwrites] {
             for refused in [1, u64::MAX] {
@@ -97,7 +97,7 @@ fn memory_for_files_is_refused_anywhere() {
                     .map_err(|e| format!("{mix:?}: {e}"))?;
             }
         }
-        Ok(sweep.counts.runs > 300 * seeds::scale())
+        Ok(sweep.counts.runs > 150 * seeds::scale())
     });
     println!("memory_for_files_is_refused_anywhere: {:?}", sweep.counts);
     let finding = verdict.err().unwrap_or_default();
