@@ -81,8 +81,10 @@ pub(crate) fn find(vfs: &dyn Vfs, directory: &Path) -> Result<Option<PathBuf>> {
     Ok(None)
 }
 
+/// Whether nothing can have such a path: the names that are tried are longer than the database's.
 fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    use io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
 }
 
 /// Fails where a repaired database is to have the name `path`, which nothing has: an empty one must

@@ -187,3 +187,15 @@ fn a_repaired_database_whose_mark_went_before_the_lock_was_free_gets_no_name() {
     assert!(!place.path("db").exists());
     assert_eq!(place.content("db.repaired").as_deref(), Some("new"));
 }
+
+/// The names of repairs are longer, and asking for one of them was an error.
+#[test]
+fn a_database_may_have_the_longest_name() {
+    let directory = tempfile::tempdir().unwrap();
+    for bytes in [243, 244, 247, 255] {
+        let path = directory.path().join("n".repeat(bytes));
+        Db::open(&path, DbOptions::default()).unwrap().close().unwrap();
+        Db::open(&path, DbOptions::default()).unwrap().close().unwrap();
+        assert_eq!(finish_on(&RealVfs::new(), &path).unwrap(), None);
+    }
+}
