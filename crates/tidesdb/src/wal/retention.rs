@@ -72,10 +72,10 @@ impl Wal {
 
     /// Bytes of log that recovery would read.
     pub(crate) fn retained_bytes(&self) -> u64 {
-        // The position last: it only grows, so that it lies behind whatever segment was found.
         let oldest = lock(&self.files).oldest_base();
         let oldest = oldest.unwrap_or_else(|| self.active.load().header.base);
-        self.published() - oldest
+        // After a failure the segment that goes on begins behind what is published.
+        self.published().saturating_sub(oldest)
     }
 
     /// Bytes of the disk that the log takes: files of full segments, in which space may have been

@@ -51,6 +51,8 @@ pub(super) struct SegmentFiles {
     pub(super) free: Vec<PathBuf>,
     prepared: Option<Prepared>,
     preparing: bool,
+    /// How often the prepared and the free were discarded.
+    discards: u64,
     /// Segments are no larger than this.
     most_bytes: u64,
     /// The segment that was full last, as long as its memory was not given back.
@@ -66,6 +68,7 @@ impl SegmentFiles {
             free: Vec::new(),
             prepared: None,
             preparing: false,
+            discards: 0,
             most_bytes: config.most_segment_bytes,
             full: None,
             created: 0,
@@ -89,14 +92,15 @@ impl SegmentFiles {
         if let Some(full) = full {
             full.cool();
         }
-        let recycled = {
+        let (recycled, discards) = {
             let mut files = lock(files);
             if !files.wants_preparation() || files.most_bytes < config.segment_bytes {
                 return Ok(());
             }
             files.preparing = true;
-            files.free.pop()
+            (files.free.pop(), files.discards)
         };
+        let is_recycled = recycled.is_some();
         let opened = open_segment(config, config.segment_bytes, recycled);
         if let Ok(prepared) = &opened {
             prepared.io.warm(0, config.segment_bytes);
@@ -105,6 +109,11 @@ impl SegmentFiles {
         files.preparing = false;
         files.created += 1;
         let prepared = opened?;
+        if is_recycled && files.discards != discards {
+            // Whether the disk is sound under a file from before a failure is not known.
+            let _ = config.vfs.remove(&prepared.path);
+            return Ok(());
+        }
         match files.prepared {
             None => files.prepared = Some(prepared),
             Some(_) => files.give_up(config, prepared.path, config.segment_bytes),
@@ -269,6 +278,7 @@ impl SegmentFiles {
     }
 
     pub(super) fn discard_prepared(&mut self, config: &LogConfig) {
+        self.discards += 1;
         if let Some(prepared) = self.prepared.take() {
             let _ = config.vfs.remove(&prepared.path);
         }

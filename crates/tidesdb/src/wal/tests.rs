@@ -3,16 +3,18 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use tidesdb_base::error::ErrorKind;
 use tidesdb_files::wal::SegmentReader;
 use tidesdb_lockfree::sync::lock;
-use tidesdb_sim::{FaultError, FaultKind, FaultVfs, ManualClock, Op, OpSet, SimVfs};
+use tidesdb_sim::{
+    FaultError, FaultKind, FaultVfs, ManualClock, Mutation, MutationKind, Op, OpSet, Phase, SimVfs,
+};
 use tidesdb_sys::vfs::LogSegment;
 use tidesdb_sys::vfs::OpenMode;
 
@@ -27,15 +29,18 @@ fn log() -> Wal {
 }
 
 fn log_on(vfs: Arc<dyn Vfs>) -> Wal {
-    let config = LogConfig {
+    Wal::start(config_on(vfs), 0, 0, Vec::new()).unwrap()
+}
+
+fn config_on(vfs: Arc<dyn Vfs>) -> LogConfig {
+    LogConfig {
         vfs,
         dir: PathBuf::from("/"),
         segment_bytes: 64 << 10,
         most_segment_bytes: u64::MAX,
         numbers: Arc::new(FileNumbers::starting_at(1)),
         clock: Arc::new(ManualClock::new(1)),
-    };
-    Wal::start(config, 0, 0, Vec::new()).unwrap()
+    }
 }
 
 /// Commits a record with so many bytes of payload.
@@ -324,5 +329,31 @@ fn segments_that_are_kept_to_be_used_again_are_few_and_their_bytes_bounded() {
         let removed = files.retire_before(&log.config, log.published());
         assert_eq!(files.free.len(), kept, "segments of {segment_bytes} bytes");
         assert!(removed.len() >= 12 - kept, "{} of them are removed", removed.len());
+    }
+}
+
+/// A file that was retired before a failure, and was being prepared meanwhile, was used again.
+#[test]
+fn no_file_from_before_a_failure_is_prepared_behind_it() {
+    let sim = SimVfs::new(1);
+    let config = config_on(Arc::clone(&sim) as _);
+    let files = Arc::new(Mutex::new(SegmentFiles::new(&config, Vec::new())));
+    let count = || sim.list(Path::new("/")).unwrap().len();
+    for fails in [false, true] {
+        SegmentFiles::prepare(&files, &config).unwrap();
+        let retired = lock(&files).take_all_paths();
+        lock(&files).free = retired;
+        let (failing, at) = (Arc::clone(&files), config_on(Arc::clone(&sim) as _));
+        let hook = move |_: &SimVfs, mutation: &Mutation<'_>| {
+            if mutation.kind == MutationKind::Rename && mutation.phase == Phase::Before {
+                lock(&failing).discard_prepared(&at);
+            }
+        };
+        sim.on_mutation(if fails { Some(Arc::new(hook)) } else { None });
+        SegmentFiles::prepare(&files, &config).unwrap();
+        sim.on_mutation(None);
+        assert_eq!(lock(&files).wants_preparation(), fails);
+        assert_eq!(count(), usize::from(!fails));
+        lock(&files).discard_prepared(&config);
     }
 }
