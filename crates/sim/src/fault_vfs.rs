@@ -16,6 +16,7 @@ mod wrapped;
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -86,6 +87,7 @@ struct Plan {
     longest_write: Option<usize>,
     records: Option<Vec<CallRecord>>,
     damaged_name: Option<String>,
+    unreadable: Option<(String, Range<u64>)>,
     refuses_exchanges: bool,
 }
 
@@ -103,6 +105,7 @@ impl Plan {
             longest_write: None,
             records: None,
             damaged_name: None,
+            unreadable: None,
             refuses_exchanges: false,
         }
     }
@@ -139,6 +142,18 @@ impl Plan {
             self.fired += 1;
         }
         limit
+    }
+
+    /// Whether a read of the file from `at` on covers what can't be read.
+    fn is_unreadable(&mut self, path: &Path, at: u64, len: usize) -> bool {
+        let covers = |(name, bytes): &(String, Range<u64>)| {
+            path.file_name() == Some(name.as_ref())
+                && at < bytes.end
+                && at + len as u64 > bytes.start
+        };
+        let is_unreadable = self.unreadable.as_ref().is_some_and(covers);
+        self.fired += u64::from(is_unreadable);
+        is_unreadable
     }
 
     /// The bit that the next read is to get wrong.
@@ -224,6 +239,12 @@ impl FaultVfs {
         lock(&self.shared.plan).read_flips.push((read, bit));
     }
 
+    /// Makes each read of the file `name` that covers one of these bytes fail, as bad sectors of a
+    /// disk do.
+    pub fn fail_reads_of(&self, name: &str, bytes: Range<u64>) {
+        lock(&self.shared.plan).unreadable = Some((name.to_owned(), bytes));
+    }
+
     /// Removes every directory's record of the file `name`, which can't be opened any more.
     pub fn damage_record(&self, name: &str) {
         lock(&self.shared.plan).damaged_name = Some(name.to_owned());
@@ -248,6 +269,7 @@ impl FaultVfs {
         plan.read_flips.clear();
         plan.longest_write = None;
         plan.damaged_name = None;
+        plan.unreadable = None;
     }
 
     /// Forgets all faults and starts all counts and records again.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidesdb::{
     Components, Compression, Db, DbOptions, ErrorKind, Family, FamilyOptions, IsolationLevel,
-    WriteBatch,
+    WriteBatch, WriteOptions,
 };
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
@@ -177,4 +177,62 @@ fn a_transaction_of_which_deletions_are_left_commits_on_a_full_disk() {
     transaction.delete(&family, &key(2)).unwrap();
     transaction.rollback_to_savepoint("t").unwrap();
     assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::Full);
+}
+
+/// A put that looked while a snapshot held what was deleted was the last to look for space.
+#[test]
+fn a_full_disk_is_freed_when_the_snapshot_of_what_was_deleted_has_gone() {
+    let (_sim, db, family, written) = filled(false);
+    let snapshot = db.snapshot();
+    for n in (0..written).step_by(2) {
+        family.delete(&key(n)).unwrap();
+    }
+    // What memory took as log may fit again.
+    let full = fill_on(&family, written);
+    drop(snapshot);
+    for n in full..full + written / 4 {
+        let put = family.put(&key(n), &value(n));
+        assert!(put.is_ok(), "put {n} after {full}: {put:?}");
+    }
+    check(&family, full + written / 4, |n| n < written && n.is_multiple_of(2));
+}
+
+#[test]
+fn a_full_disk_is_freed_of_what_was_deleted_without_waiting() {
+    let (_sim, db, family, written) = filled(false);
+    let mut deletion = WriteBatch::new();
+    deletion.delete_range(&family, b"a", b"b").unwrap();
+    let without_waiting = WriteOptions::new().no_wait(true);
+    while let Err(refused) = db.write_with(&deletion, without_waiting) {
+        assert_eq!(refused.kind(), ErrorKind::Stalled, "{refused}");
+        db.wait_idle().unwrap();
+    }
+    puts_go_on(&db, &family, written);
+}
+
+/// After an opening the first change needs another manifest as long as the one before, for which
+/// nothing was left.
+#[test]
+fn a_full_disk_with_a_long_manifest_is_freed_after_an_opening() {
+    const FAMILIES: u32 = 3000;
+    for closed in [true, false] {
+        let sim = SimVfs::new(1);
+        sim.set_capacity(Some(CAPACITY));
+        let (db, family) = open(&sim, false);
+        let names: Vec<String> = (0..FAMILIES).map(|n| format!("family number {n}")).collect();
+        let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), family.options())).collect();
+        db.create_families(&wanted).unwrap();
+        let written = fill(&family);
+        drop(family);
+        if closed {
+            db.close().unwrap();
+        } else {
+            drop(db);
+        }
+        let (db, family) = open(&sim, false);
+        let deleted = family.delete_range(b"a", b"b");
+        assert!(deleted.is_ok(), "closed {closed}: {deleted:?}");
+        db.drop_family(&names[0]).unwrap();
+        puts_go_on(&db, &family, written);
+    }
 }

@@ -30,7 +30,8 @@ const USUAL_SHARE_OF_VOLUME: u64 = 20;
 pub struct FamilyOptions {
     /// Memory for writes, in bytes. A memtable is written out when it holds half of it, and
     /// all memtables of the family take no more than it: writers are slowed down
-    /// as they get there. A smaller memtable is written out some 20 s after a deletion when its
+    /// as they get there. Nor does a memtable grow past a 25th of the volume, if that has 32 MiB
+    /// at least. A smaller memtable is written out some 20 s after a deletion when its
     /// deletions hide at least 16 MiB on disk, and four times as much as it takes. From 4 KiB to 16
     /// GiB. Default 64 MiB.
     pub write_buffer_size: usize,

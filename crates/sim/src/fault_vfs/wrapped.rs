@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Op, Shared};
+use super::{FaultError, Op, Shared};
 use crate::rng::{SplitMix64, mix64};
 use crate::sim_vfs::PAGE_BYTES;
 use tidesdb_sys::sync::lock;
@@ -30,6 +30,9 @@ impl FaultFile {
 impl File for FaultFile {
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         self.admit(Op::Read)?;
+        if lock(&self.shared.plan).is_unreadable(&self.path, at, buffer.len()) {
+            return Err(FaultError::IO.to_error());
+        }
         let flip = lock(&self.shared.plan).next_read_flip();
         let count = self.inner.read_at(buffer, at)?;
         if let Some(bit) = flip.filter(|_| count > 0) {

@@ -80,7 +80,7 @@ impl Core {
         bytes: u64,
     ) {
         family.compactions.lock().begin_queued(bytes);
-        let damaged = family.current_version().damaged_tables();
+        let damaged = family.current_version().damaged_files();
         match self.compact_once(family, activity, bytes) {
             // A caller that is waiting for the family's compactions goes on with them.
             Ok(()) if family.compactions.make_way() => {}
@@ -92,8 +92,12 @@ impl Core {
             }
             Err(Error::Closed | Error::FamilyDropped(_) | Error::CompactionsStopped) => {}
             Err(e) => {
+                let may_pass = e.kind() == ErrorKind::Io;
                 self.note_failure(family, &family.compactions.failure, e);
-                if family.current_version().damaged_tables() > damaged {
+                if may_pass {
+                    self.read_failed_files_later();
+                }
+                if family.current_version().damaged_files() > damaged {
                     // The next plan does without what was set aside.
                     self.schedule_compaction(family);
                 }

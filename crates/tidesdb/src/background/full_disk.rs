@@ -67,7 +67,9 @@ impl Core {
         }
         let tries = match deletes {
             true => MOST_TRIES,
-            false => u32::from(is_due && self.flow.disk.has_deletions()),
+            false => {
+                u32::from(is_due && self.flow.disk.has_deletions(self.isolation.snapshots.oldest()))
+            }
         };
         for _ in 0..tries {
             self.reclaim_disk_now();
@@ -148,17 +150,25 @@ impl Core {
         let _one_at_a_time = lock(&self.flow.disk.reclaim);
         let Some(_at_work) = Reclaiming::begin(self) else { return };
         let started = self.env.clock.monotonic_nanos();
-        self.flow.disk.begin_reclaim();
+        self.flow.disk.begin_reclaim(self.isolation.snapshots.oldest());
         self.storage.log.remove_free_segments();
         self.remove_orphans();
         // In a log that failed for want of space nothing can be deleted.
         self.repair_log_now();
+        let mut is_all = true;
         for family in self.families.all() {
             family.flushes.failure.take();
             self.write_out(&family);
             // What could be collected is; the rest stays as it is.
-            let _ = self.reclaim_tables(&family);
+            let collected = self.reclaim_tables(&family);
+            is_all &= family.view.load().frozen.is_empty() && matches!(collected, Ok(true));
+            if family.current_version().damaged_files() > 0 {
+                self.read_failed_files_later();
+            }
             self.storage.files.obsolete.sweep();
+        }
+        if !is_all {
+            self.flow.disk.leave_deletions();
         }
         self.storage.log.remove_free_segments();
         self.review_disk(0);

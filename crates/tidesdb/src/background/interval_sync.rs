@@ -4,45 +4,62 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use tidesdb_base::options::SyncMode;
+use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
-use crate::core::Core;
+use crate::core::{Core, SyncTimer};
 
 impl Core {
-    /// Starts the timer of [`SyncMode::Interval`]: the shortest interval that the database or a
-    /// family asks for.
-    pub(crate) fn start_interval_sync(&self) {
+    /// Sees to it that the timer of [`SyncMode::Interval`] has the shortest interval that the
+    /// database or a family asks for. What was due stays due, however often that changes.
+    pub(crate) fn set_interval_sync(&self) {
         if self.env.options.read_only {
             return;
         }
-        // Whatever timer there was ends, also when none is asked for any more.
-        let timer = self.work.control.next_sync_timer();
+        // Held while the options are looked at: of two changes at once the later sees both.
+        let mut timer = lock(&self.work.control.sync_timer);
         let families = self.families.all();
         let modes = families.iter().map(|family| family.options.load().sync_mode);
         let intervals = modes.chain([self.env.options.sync_mode]).filter_map(|mode| match mode {
-            SyncMode::Interval { interval_us } => Some(interval_us),
+            SyncMode::Interval { interval_us } => Some(Duration::from_micros(interval_us)),
             _ => None,
         });
-        if let Some(interval_us) = intervals.min() {
-            let timer = (timer, Duration::from_micros(interval_us));
-            schedule_sync(self.this.clone(), self, timer);
+        let shortest = intervals.min();
+        if timer.interval == shortest {
+            return;
         }
+        let before = std::mem::replace(&mut timer.interval, shortest);
+        timer.number += 1;
+        let Some(interval) = shortest else { return };
+        let now = self.env.clock.monotonic_nanos();
+        let left = before.map(|_| Duration::from_nanos(timer.due_nanos.saturating_sub(now)));
+        self.sync_after(&mut timer, left.map_or(interval, |left| left.min(interval)));
+    }
+
+    fn sync_after(&self, timer: &mut SyncTimer, delay: Duration) {
+        let nanos = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+        timer.due_nanos = self.env.clock.monotonic_nanos().saturating_add(nanos);
+        let (core, number) = (self.this.clone(), timer.number);
+        self.env.scheduler.submit_after(
+            Lane::Sync,
+            delay,
+            Box::new(move || sync_when_due(&core, number)),
+        );
     }
 }
 
-fn schedule_sync(core: Weak<Core>, now: &Core, timer: (u64, Duration)) {
-    let job = move || {
-        let Some(strong) = core.upgrade() else { return };
-        if strong.health.is_closed() || !strong.work.control.is_sync_timer(timer.0) {
-            return;
-        }
-        let published = strong.storage.log.published();
-        if published > strong.storage.log.synced()
-            && strong.storage.log.sync_through(published).is_err()
-        {
-            strong.repair_log_later();
-        }
-        schedule_sync(core, &strong, timer);
-    };
-    now.env.scheduler.submit_after(Lane::Sync, timer.1, Box::new(job));
+/// Syncs, and starts the timer again, unless another has taken its place.
+fn sync_when_due(core: &Weak<Core>, number: u64) {
+    let Some(core) = core.upgrade() else { return };
+    if core.health.is_closed() || lock(&core.work.control.sync_timer).number != number {
+        return;
+    }
+    let published = core.storage.log.published();
+    if published > core.storage.log.synced() && core.storage.log.sync_through(published).is_err() {
+        core.repair_log_later();
+    }
+    let mut timer = lock(&core.work.control.sync_timer);
+    if let Some(interval) = timer.interval.filter(|_| timer.number == number) {
+        core.sync_after(&mut timer, interval);
+    }
 }

@@ -56,16 +56,19 @@ impl Core {
             return;
         }
         let family = Arc::clone(family);
-        self.submit(Lane::Flush, move |core| core.run_flushes(&family));
+        self.submit(Lane::Flush, move |core| core.run_flushes(&family, usize::MAX));
     }
 
-    fn run_flushes(&self, family: &Arc<FamilyState>) {
+    /// Flushes up to `most` frozen memtables of the family; another job does what is left.
+    fn run_flushes(&self, family: &Arc<FamilyState>, most: usize) {
+        let mut left = most;
         let result = loop {
-            if family.is_dropped() || self.work.control.is_paused() {
+            if left == 0 || family.is_dropped() || self.work.control.is_paused() {
                 break Ok(());
             }
             match self.flush_oldest(family) {
                 Ok(true) => {
+                    left -= 1;
                     self.work.progress.notify();
                     // Writers at full speed keep this going for as long as they like.
                     self.schedule_compaction(family);
@@ -146,7 +149,9 @@ impl Core {
             }
             self.freeze(family, 0);
             if family.flushes.begin() {
-                self.run_flushes(family);
+                // No more than what pins the log: this lane has one thread, and others wait.
+                let frozen = family.view.load().frozen.len();
+                self.run_flushes(family, frozen);
                 stop = family.flushes.failure.is_kept();
                 flushed += 1;
             }

@@ -1,4 +1,5 @@
-//! Work that found no space on the disk is tried again when there is some.
+//! Work that found no space on the disk is tried again when there is some, and so are files that
+//! the system could not read.
 //!
 //! Where no one writes, nothing else would wake it: what another program freed would be of no use,
 //! and the garbage that a compaction was to collect would stay.
@@ -9,6 +10,9 @@ use std::time::Duration;
 use tidesdb_sys::sched::Lane;
 
 use crate::core::Core;
+
+/// How long compactions do without a file that the system could not read.
+const BETWEEN_READS: Duration = Duration::from_secs(600);
 
 /// How long until the disk is looked at again.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
@@ -51,5 +55,24 @@ impl Core {
             self.schedule_flush(&family);
             self.schedule_compaction(&family);
         }
+    }
+
+    /// Has compactions try after a while to read what the system could not read.
+    pub(super) fn read_failed_files_later(&self) {
+        // ORDERING: pairs with the store below, which comes before the retry.
+        if self.work.jobs.awaits_reads.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let core = self.this.clone();
+        let again = move || {
+            let Some(core) = core.upgrade().filter(|core| !core.health.is_closed()) else { return };
+            // ORDERING: release, so that a failure of what is queued now waits anew.
+            core.work.jobs.awaits_reads.store(false, Ordering::Release);
+            for family in core.families.all() {
+                family.current_version().forget_failed_reads();
+                core.schedule_compaction(&family);
+            }
+        };
+        self.env.scheduler.submit_after(Lane::Housekeeping, BETWEEN_READS, Box::new(again));
     }
 }

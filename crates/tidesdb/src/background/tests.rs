@@ -1,13 +1,15 @@
 //! Whose failure is whose, and who makes way for whom.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidesdb_base::compress::Compression;
 use tidesdb_base::error::{Error, ErrorKind};
 use tidesdb_base::options::{DbOptions, FamilyOptions, SyncMode};
 use tidesdb_files::filter::key_hash;
 use tidesdb_files::sstable::KeySketch;
-use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+use tidesdb_lockfree::sync::lock;
+use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 use tidesdb_sys::sched::Lane;
 use tidesdb_sys::vfs::Vfs;
 
@@ -23,13 +25,17 @@ fn open() -> Db {
 }
 
 fn open_stepped() -> (Db, Arc<ManualScheduler>) {
+    open_on(&SimVfs::new(1), DbOptions::default())
+}
+
+fn open_on(sim: &Arc<SimVfs>, options: DbOptions) -> (Db, Arc<ManualScheduler>) {
     let scheduler = Arc::new(ManualScheduler::new(1));
     let components = Components {
-        vfs: SimVfs::new(1),
+        vfs: Arc::clone(sim) as _,
         scheduler: Arc::clone(&scheduler) as _,
         clock: Arc::new(ManualClock::new(1000)),
     };
-    (Db::open_with("/db", DbOptions::default(), components).unwrap(), scheduler)
+    (Db::open_with("/db", options, components).unwrap(), scheduler)
 }
 
 fn with_runs(db: &Db, runs: u8) -> Family {
@@ -406,4 +412,82 @@ fn a_pause_waits_for_a_repair_of_the_log() {
     db.resume_background();
     scheduler.run_until_idle();
     family.put(b"key", b"other").unwrap();
+}
+
+/// Each new family had the whole interval begin again.
+#[test]
+fn what_is_due_is_synced_however_often_intervals_change() {
+    let (db, scheduler) = open_stepped();
+    let every =
+        |interval_us| FamilyOptions::default().sync_mode(SyncMode::Interval { interval_us });
+    let family = db.create_family("family", every(1_000_000)).unwrap();
+    family.put(b"key", b"value").unwrap();
+    let log = &db.core().storage.log;
+    assert!(log.synced() < log.published());
+    for n in 0..50 {
+        db.create_family(&format!("family-{n}"), every(1_000_000)).unwrap();
+    }
+    assert_eq!(scheduler.timers(), 1, "one that is in force goes on");
+    assert!(scheduler.fire_timer());
+    scheduler.run_until_idle();
+    assert_eq!(log.synced(), log.published());
+    // A longer one is waited for no longer than what was left, a shorter one at once.
+    family.put(b"key", b"value").unwrap();
+    let due = |db: &Db| lock(&db.core().work.control.sync_timer).due_nanos;
+    let before = due(&db);
+    for interval_us in [2_000_000, 1_500_000] {
+        for name in db.family_names() {
+            db.family(&name).unwrap().set_options(every(interval_us)).unwrap();
+        }
+        assert_eq!(due(&db), before);
+    }
+    family.set_options(every(1_000)).unwrap();
+    assert!(due(&db) < before);
+    while log.synced() < log.published() {
+        assert!(scheduler.fire_timer());
+        scheduler.run_until_idle();
+    }
+    for name in db.family_names() {
+        db.family(&name).unwrap().set_options(FamilyOptions::default()).unwrap();
+    }
+    while scheduler.fire_timer() {
+        scheduler.run_until_idle();
+    }
+    assert_eq!(scheduler.timers(), 0, "a timer of syncs goes on that nothing asks for");
+}
+
+/// A family that was written all the time kept the only thread of the lane to itself, and the log
+/// that the others pinned grew.
+#[test]
+fn a_trim_of_the_log_ends_where_a_family_is_written_on_and_on() {
+    const MOST_TURNS: u32 = 200;
+    let sim = SimVfs::new(1);
+    let options = DbOptions::default().log_segment_bytes(64 << 10);
+    let (db, scheduler) = open_on(&sim, options.max_retained_log_bytes(128 << 10));
+    let small = FamilyOptions::default().write_buffer_size(64 << 10).min_disk_space(0);
+    let hot = db.create_family("hot", small.clone()).unwrap();
+    let cold = db.create_family("cold", small).unwrap();
+    hot.put(b"first", b"value").unwrap();
+    cold.put(b"first", b"value").unwrap();
+    let other = db.create_family("other", FamilyOptions::default()).unwrap();
+    for n in 0..1000_u64 {
+        other.put(&n.to_be_bytes(), &[7; 500]).unwrap();
+    }
+    let (turns, writer) = (Arc::new(AtomicU32::new(0)), hot.clone());
+    let count = Arc::clone(&turns);
+    sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        let begins = mutation.kind == MutationKind::Create && mutation.phase == Phase::Before;
+        if begins && count.fetch_add(1, Ordering::SeqCst) < MOST_TURNS {
+            for n in 0..60_u64 {
+                writer.put(&n.to_be_bytes(), &[7; 500]).unwrap();
+            }
+        }
+    })));
+    db.core().trim_log();
+    sim.on_mutation(None);
+    let turns = turns.load(Ordering::SeqCst);
+    assert!((1..MOST_TURNS).contains(&turns), "{turns} turns of one trim");
+    assert!(cold.state().view.load().active.is_empty(), "the other family was not flushed");
+    scheduler.run_until_idle();
+    db.close().unwrap();
 }

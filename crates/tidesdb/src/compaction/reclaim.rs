@@ -62,20 +62,36 @@ fn claim_all_runs(work: &BackgroundWork, family: &Arc<FamilyState>) -> Option<Ru
     None
 }
 
+/// A file that can't be read stays as it is, and the others are looked at; compactions report it.
+///
+/// # Errors
+/// Any other error.
+fn leave_unreadable(family: &FamilyState, error: Error) -> Result<()> {
+    match error {
+        Error::Corruption { .. } | Error::Io { operation: "read", .. } => {
+            family.current_version().set_aside(&error);
+            Ok(())
+        }
+        other => Err(other),
+    }
+}
+
 impl Core {
-    /// Removes from the family's tables what is not needed, one table at a time.
+    /// Removes from the family's tables what is not needed, one table at a time. False when some of
+    /// them could not be looked at for now.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] for other reasons than a full disk; what was done stays done.
-    pub(crate) fn reclaim_tables(&self, family: &Arc<FamilyState>) -> Result<()> {
+    pub(crate) fn reclaim_tables(&self, family: &Arc<FamilyState>) -> Result<bool> {
         self.drop_dead_tables(family)?;
         self.storage.files.obsolete.sweep();
-        let Some(_claim) = claim_all_runs(&self.work, family) else { return Ok(()) };
-        self.reclaim_all(family)?;
-        self.empty_value_logs(family)
+        let Some(_claim) = claim_all_runs(&self.work, family) else { return Ok(false) };
+        let is_all = self.reclaim_all(family)?;
+        self.empty_value_logs(family)?;
+        Ok(is_all)
     }
 
-    fn reclaim_all(&self, family: &Arc<FamilyState>) -> Result<()> {
+    fn reclaim_all(&self, family: &Arc<FamilyState>) -> Result<bool> {
         let version = family.current_version();
         let mut left: Vec<_> = version.runs.iter().rev().flat_map(|r| r.tables.clone()).collect();
         drop(version);
@@ -86,15 +102,13 @@ impl Core {
                 match self.reclaim_table(family, &table, None) {
                     Ok(()) => {}
                     Err(e) if e.kind() == ErrorKind::Full => postponed.push(Arc::clone(&table)),
-                    // It stays as it is; compactions report it.
-                    Err(e) if e.kind() == ErrorKind::Corruption => {}
-                    Err(e) => return Err(e),
+                    Err(e) => leave_unreadable(family, e)?,
                 }
                 self.storage.let_go_of(table);
             }
             // Others may have made room for those that did not fit.
             if postponed.is_empty() || postponed.len() == tables {
-                return Ok(());
+                return Ok(postponed.is_empty());
             }
             left = postponed;
         }
@@ -118,10 +132,14 @@ impl Core {
             for table in tables {
                 let rewritten = self.reclaim_table(family, &table, Some(number));
                 self.storage.let_go_of(table);
-                // The other logs may be smaller.
                 match rewritten {
+                    Ok(()) => {}
+                    // The other logs may be smaller.
                     Err(e) if e.kind() == ErrorKind::Full => break,
-                    other => other?,
+                    Err(e) => {
+                        leave_unreadable(family, e)?;
+                        break;
+                    }
                 }
             }
         }
@@ -222,6 +240,7 @@ impl<'a> TableRewrite<'a> {
         let range = KeySpan { from: Some(record.smallest_key.clone()), until: Some(past_largest) };
         let mut merge = VersionMerge::open(self.runs.clone(), range, READAHEAD_BYTES)?;
         let (mut present, mut moved) = (Vec::new(), Vec::new());
+        let mut versions = 0;
         // A tombstone of the table that goes unless an older run holds its key.
         let mut tombstone = None;
         while let (Some(run), Some((key, meta, value))) = (merge.present_run(), merge.current()) {
@@ -236,6 +255,7 @@ impl<'a> TableRewrite<'a> {
                 present.extend_from_slice(key);
             }
             let verdict = rules.judge(meta.seq, meta.kind, meta.expires_at);
+            versions += u64::from(run == self.own);
             if run > self.own
                 && let Some(kept) = tombstone.take()
             {
@@ -254,6 +274,12 @@ impl<'a> TableRewrite<'a> {
                 }
             }
             merge.next()?;
+        }
+        // The table goes when this is done: all of it must have been read (I-33).
+        if versions != record.entries {
+            let expected = record.entries;
+            let detail = format!("expected {expected} entries, found {versions}");
+            return Err(Error::corruption(self.table.path(), 0, detail));
         }
         let written = output.complete()?;
         // ORDERING: relaxed; those who wait for compactions ask whether anything gets on.

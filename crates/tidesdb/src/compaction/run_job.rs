@@ -11,7 +11,6 @@
 //! Nothing is held between two steps but the claim on the runs, so that the files that a step has
 //! used up leave the disk with it.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tidesdb_base::error::{Error, Result};
@@ -47,8 +46,8 @@ impl Core {
     ///
     /// # Errors
     /// [`Error::Internal`] for a plan that was made from another version;
-    /// [`Error::Corruption`] when an input is damaged; it is set aside then, so that the next plan
-    /// does without it. [`Error::Io`]; [`Error::Closed`] and [`Error::FamilyDropped`] when the
+    /// [`Error::Corruption`] when an input is damaged, [`Error::Io`] when the system can't read it;
+    /// it is set aside then, so that the next plan does without it. [`Error::Closed`] and [`Error::FamilyDropped`] when the
     /// compaction is not wanted any more. Nothing is lost then, and the steps that are done stay
     /// so.
     pub(crate) fn compact_runs(
@@ -64,8 +63,8 @@ impl Core {
         let (name, bytes) = (family.name(), job.bytes);
         let _span = span!(INFO, "compaction", family = name, runs = plan.count, bytes = bytes);
         let result = job.run(self, version);
-        if let Err(why @ Error::Corruption { file, .. }) = &result {
-            set_aside(&family.current_version(), file, why);
+        if let Err(why) = &result {
+            family.current_version().set_aside(why);
         }
         let counters = &family.counters;
         counters.add(Work::Compactions, 1);
@@ -126,11 +125,6 @@ impl Core {
             read: Mutex::default(),
         })
     }
-
-    /// Bytes that a compaction of the family may write now; `None` when there is no bound.
-    fn room_for_compactions(&self, family: &FamilyState) -> Option<u64> {
-        self.free_and_kept_bytes(family).map(|(free, kept)| free.saturating_sub(kept))
-    }
 }
 
 /// The runs that `plan` merges, which must be runs of `version`.
@@ -146,12 +140,6 @@ fn inputs(version: &Version, plan: CompactionPlan) -> Result<&[Run]> {
     }
     let runs = version.runs.len();
     Err(Error::Internal(format!("a plan names other runs than these {runs}: {plan:?}")))
-}
-
-/// Marks the file of the version that could not be read.
-fn set_aside(version: &Version, path: &Path, why: &Error) {
-    version.tables().filter(|table| table.path() == path).for_each(|table| table.set_aside(why));
-    version.value_logs.values().filter(|file| file.path() == path).for_each(|f| f.set_aside());
 }
 
 impl CompactionJob {

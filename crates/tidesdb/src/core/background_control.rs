@@ -1,6 +1,8 @@
 //! What users have asked of background work.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tidesdb_base::error::{Error, Result};
 
@@ -15,10 +17,20 @@ pub(crate) struct BackgroundControl {
     stopped: AtomicBool,
     /// No compaction starts by itself any more until the database is reopened.
     ending: AtomicBool,
-    /// Number of the timer of interval syncs that is in force; others end.
-    sync_timer: AtomicU64,
+    pub sync_timer: Mutex<SyncTimer>,
     /// A job that lets the log be shortened is queued or running.
     pub log_is_trimmed: AtomicBool,
+}
+
+/// The timer of interval syncs.
+#[derive(Debug, Default)]
+pub(crate) struct SyncTimer {
+    /// Raised for each timer: one with another number ends when it is due.
+    pub number: u64,
+    /// `None` when nothing asks for interval syncs.
+    pub interval: Option<Duration>,
+    /// When the next sync is due, in monotonic nanoseconds.
+    pub due_nanos: u64,
 }
 
 // ORDERING: SeqCst throughout: set before the flags of running work are read, and read by that
@@ -89,15 +101,5 @@ impl BackgroundControl {
     /// True once no compaction may start by itself.
     pub(crate) fn compactions_end(&self) -> bool {
         self.ending.load(Ordering::SeqCst)
-    }
-
-    /// Puts another timer of interval syncs in force.
-    pub(crate) fn next_sync_timer(&self) -> u64 {
-        self.sync_timer.fetch_add(1, Ordering::SeqCst) + 1
-    }
-
-    /// Whether that timer is in force.
-    pub(crate) fn is_sync_timer(&self, number: u64) -> bool {
-        self.sync_timer.load(Ordering::SeqCst) == number
     }
 }

@@ -1,5 +1,6 @@
 //! How much space there is on the disk for commits, flushes and compactions, see `flow/disk.rs`.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Core;
@@ -10,10 +11,11 @@ impl Core {
     /// Looks at the disk. `wanted` bytes are to be written to other files than the log.
     pub(crate) fn review_disk(&self, wanted: u64) {
         let Some(disk) = self.env.disk_space() else { return };
-        let memory = self.memory.pool.used_bytes();
+        let memory = self.memory.pool.used_bytes() + self.manifest_bytes();
         let largest = disk::largest_segment_bytes(disk.volume_bytes, false);
-        // What is in memory takes a place in tables before its log goes. Until the next look the
-        // log takes another segment, and memory as much and something for each key.
+        // What is in memory takes a place in tables before its log goes, and another manifest as
+        // much as this one. Until the next look the log takes another segment, and memory as much
+        // and something for each key.
         let ahead = memory + 3 * self.env.options.log_segment_bytes.min(largest);
         let short = disk::is_short(disk, ahead + wanted);
         self.flow.disk.set_short(short, short && disk::is_half_used(disk, memory));
@@ -23,6 +25,33 @@ impl Core {
             // relaxed; see `admit`.
             self.flow.held.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Length of the manifest, as of the last time that nothing was written to it.
+    fn manifest_bytes(&self) -> u64 {
+        // ORDERING: relaxed; an estimate.
+        if let Ok(catalog) = self.storage.catalog.try_lock() {
+            self.flow.disk.manifest_bytes.store(catalog.bytes(), Ordering::Relaxed);
+        }
+        self.flow.disk.manifest_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bounds the memtables of families that are about to be used by what the volume has.
+    pub(crate) fn limit_memtables(&self, families: &[Arc<FamilyState>]) {
+        let Ok(volume) = self.env.vfs.volume_bytes(&self.env.path) else { return };
+        for family in families {
+            family.options.limit_freeze_bytes(disk::largest_memtable_bytes(volume));
+        }
+    }
+
+    /// Bytes that a compaction of the family may write now; `None` when there is no bound. Without
+    /// `min_disk_space` it leaves what memory will take: a flush that finds no space keeps its log,
+    /// and then nothing is freed any more.
+    pub(crate) fn room_for_compactions(&self, family: &FamilyState) -> Option<u64> {
+        let (free, kept) = self.free_and_kept_bytes(family)?;
+        let memory = self.memory.pool.used_bytes() + self.manifest_bytes();
+        let volume = self.env.vfs.volume_bytes(&self.env.path).unwrap_or(0);
+        Some(free.saturating_sub(kept.max(disk::needed_bytes(volume, memory))))
     }
 
     /// Free bytes of the disk, and how many of them flushes and compactions of the family leave

@@ -21,6 +21,8 @@ pub(crate) struct Jobs {
     pub expiry_timers: Mutex<BTreeSet<u64>>,
     /// A timer is set that looks whether there is space for work that found none.
     pub awaits_space: AtomicBool,
+    /// A timer is set that has compactions read what the system could not read.
+    pub awaits_reads: AtomicBool,
     /// Compactions that started by themselves and run.
     pub running_compactions: RunningCompactions,
 }

@@ -30,7 +30,7 @@ use std::sync::{Arc, Weak};
 
 use tidesdb_base::error::{Error, Result};
 
-pub(crate) use self::background_control::BackgroundControl;
+pub(crate) use self::background_control::{BackgroundControl, SyncTimer};
 pub(crate) use self::background_work::BackgroundWork;
 pub(crate) use self::callers::{CallerAtWork, Callers};
 pub(crate) use self::environment::Environment;

@@ -62,14 +62,17 @@ impl Core {
             let family = Arc::new(family);
             // Looked at above, and nothing that is registered goes away.
             self.families.find_key_order(&family)?;
-            self.families.insert(Arc::clone(&family));
             created.push(family);
+        }
+        self.limit_memtables(&created);
+        for family in &created {
+            self.families.insert(Arc::clone(family));
         }
         drop(catalog);
         let timed =
             |options: &FamilyOptions| matches!(options.sync_mode, SyncMode::Interval { .. });
         if wanted.iter().any(|(_, options)| timed(options)) {
-            self.start_interval_sync();
+            self.set_interval_sync();
         }
         Ok(created)
     }
@@ -109,7 +112,7 @@ impl Core {
         drop(catalog);
         drop(at_work);
         if timed {
-            self.start_interval_sync();
+            self.set_interval_sync();
         }
         self.freeze_if_full(family);
         self.schedule_compaction(family);

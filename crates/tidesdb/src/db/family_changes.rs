@@ -70,6 +70,7 @@ impl Core {
         let (database, budget) = (self.env.identity, &self.memory.budget);
         let copy = Arc::new(FamilyState::new(database, id, name, options, view, budget));
         copy.keys.take_order_of(&source.keys);
+        self.limit_memtables(std::slice::from_ref(&copy));
         *lock(&copy.compactions.slice_bounds) = lock(&source.compactions.slice_bounds).clone();
         self.families.insert(Arc::clone(&copy));
         drop(catalog);

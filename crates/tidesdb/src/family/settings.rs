@@ -11,6 +11,8 @@ use tidesdb_base::options::{FamilyOptions, SyncMode};
 pub(crate) struct FamilySettings {
     options: ArcSwap<FamilyOptions>,
     freeze_bytes: AtomicU64,
+    /// The most that they may be on this volume.
+    most_freeze_bytes: AtomicU64,
     syncs_commits: AtomicBool,
 }
 
@@ -19,6 +21,7 @@ impl FamilySettings {
     pub(super) fn new(options: Arc<FamilyOptions>) -> Self {
         Self {
             freeze_bytes: AtomicU64::new(freeze_bytes(&options)),
+            most_freeze_bytes: AtomicU64::new(u64::MAX),
             syncs_commits: AtomicBool::new(options.sync_mode == SyncMode::Full),
             options: ArcSwap::new(options),
         }
@@ -47,9 +50,20 @@ impl FamilySettings {
         self.syncs_commits.load(Ordering::Relaxed)
     }
 
+    /// Bounds the size of memtables, whatever the options say.
+    pub(crate) fn limit_freeze_bytes(&self, most: u64) {
+        self.most_freeze_bytes.store(most, Ordering::Relaxed);
+        self.set_freeze_bytes(&self.options.load());
+    }
+
+    fn set_freeze_bytes(&self, options: &FamilyOptions) {
+        let most = self.most_freeze_bytes.load(Ordering::Relaxed);
+        self.freeze_bytes.store(freeze_bytes(options).min(most), Ordering::Relaxed);
+    }
+
     /// Puts other options in force.
     pub(super) fn replace(&self, options: Arc<FamilyOptions>) {
-        self.freeze_bytes.store(freeze_bytes(&options), Ordering::Relaxed);
+        self.set_freeze_bytes(&options);
         self.syncs_commits.store(options.sync_mode == SyncMode::Full, Ordering::Relaxed);
         self.options.store(options);
     }

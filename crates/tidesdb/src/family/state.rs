@@ -108,7 +108,8 @@ impl FamilyState {
         let counted = if is_counted { FAMILY_BYTES } else { 0 };
         let tombstone_bytes = view.version.range_tombstones.memory_bytes();
         let tombstones = budget.reserve(Holder::RangeTombstones, tombstone_bytes);
-        let held = AtomicBool::new(is_held(&signals(&options, &view, false)));
+        let held =
+            AtomicBool::new(is_held(&signals(&options, freeze_bytes(&options), &view, false)));
         let flow = FamilyFlow { held, ..FamilyFlow::default() };
         Self {
             database,
@@ -183,7 +184,8 @@ impl FamilyState {
     /// Replaces the view by what `change` makes of it.
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
         let held = |next: &View| {
-            is_held(&signals(&self.options.load(), next, self.favours_readers(&next.version)))
+            let (options, freeze_bytes) = (self.options.load(), self.options.freeze_bytes());
+            is_held(&signals(&options, freeze_bytes, next, self.favours_readers(&next.version)))
         };
         self.view.change(change, |next| {
             // ORDERING: release, so that a writer let in again finds the view that made room.
@@ -230,7 +232,8 @@ impl FamilyState {
 
     /// Those of them that follow from options and view.
     fn signals_of(&self, options: &FamilyOptions, view: &View) -> FamilySignals {
-        let signals = signals(options, view, self.favours_readers(&view.version));
+        let (freeze_bytes, reads) = (self.options.freeze_bytes(), &view.version);
+        let signals = signals(options, freeze_bytes, view, self.favours_readers(reads));
         // ORDERING: relaxed; an estimate.
         let taken_along = self.writes.flow.young_runs_taken_along.load(Ordering::Relaxed);
         FamilySignals { young_runs: signals.young_runs.saturating_sub(taken_along), ..signals }
@@ -281,10 +284,15 @@ impl InDoubt for FamilyState {
 }
 
 /// The numbers that follow from options and view alone.
-fn signals(options: &FamilyOptions, view: &View, favours_readers: bool) -> FamilySignals {
+fn signals(
+    options: &FamilyOptions,
+    freeze_bytes: u64,
+    view: &View,
+    favours_readers: bool,
+) -> FamilySignals {
     let signals = FamilySignals {
         write_buffer_bytes: options.write_buffer_size as u64,
-        freeze_bytes: freeze_bytes(options),
+        freeze_bytes,
         queue_limit: options.l0_queue_stall_threshold as u64,
         compaction_trigger: options.l1_file_count_trigger as u64,
         active_bytes: view.active.used_bytes(),

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
 use tidesdb_lockfree::sync::lock;
 
@@ -27,6 +28,10 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// A table must be written anew within the reserve, beside the log and the memtable of deletions.
 const TABLES_PER_RESERVE: u64 = 4;
+
+/// A memtable takes one in so many bytes of a volume at most. Smaller ones make too many small
+/// value logs.
+const MEMTABLE_SHARE: u64 = 25;
 
 /// Segments of the log while only the reserve is left.
 const SEGMENTS_PER_RESERVE: u64 = 8;
@@ -60,6 +65,15 @@ pub(crate) fn largest_table_bytes(volume_bytes: u64) -> u64 {
     }
 }
 
+/// The most that a memtable should take: as a table, and until its log goes, it takes as much of the
+/// disk again. Where nothing but what is in memory is left to be written, that must fit.
+pub(crate) fn largest_memtable_bytes(volume_bytes: u64) -> u64 {
+    match reserve_bytes(volume_bytes) {
+        0 => u64::MAX,
+        _ => volume_bytes / MEMTABLE_SHARE,
+    }
+}
+
 /// The most that a log segment may have, which is less while only the reserve is left.
 pub(crate) fn largest_segment_bytes(volume_bytes: u64, short: bool) -> u64 {
     let share = if short { SEGMENTS_PER_RESERVE } else { TABLES_PER_RESERVE };
@@ -76,29 +90,60 @@ pub(crate) fn is_short(disk: DiskSpace, wanted: u64) -> bool {
     reserve > 0 && disk.free_bytes < needed
 }
 
-/// Whether deletions have used up half of the reserve, beside what `memory_bytes` of memtables take
-/// as tables: what they have freed must be collected now.
-pub(crate) fn is_half_used(disk: DiskSpace, memory_bytes: u64) -> bool {
-    let reserve = reserve_bytes(disk.volume_bytes);
-    reserve > 0 && disk.free_bytes < reserve / 2 + memory_bytes
+/// Free bytes that are needed when `memory_bytes` of memtables are still to become tables: as much
+/// again, and half of the reserve for deletions and for what collects what they have freed.
+pub(crate) fn needed_bytes(volume_bytes: u64, memory_bytes: u64) -> u64 {
+    match reserve_bytes(volume_bytes) {
+        0 => 0,
+        reserve => reserve / 2 + memory_bytes,
+    }
 }
 
+/// Whether deletions have used up half of the reserve: what they have freed must be collected now.
+pub(crate) fn is_half_used(disk: DiskSpace, memory_bytes: u64) -> bool {
+    disk.free_bytes < needed_bytes(disk.volume_bytes, memory_bytes)
+}
+
+/// In place of a snapshot, of which none is as new.
+const NO_SNAPSHOT: u64 = u64::MAX;
+
 /// What is known of the space on the disk.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DiskFlow {
     /// Only the reserve is left.
     short: AtomicBool,
     /// Deletions were committed since garbage was last collected: doing so may help.
     deleted: AtomicBool,
-    /// They have used up half of the reserve.
+    /// The oldest snapshot when garbage was last collected, or [`NO_SNAPSHOT`].
+    held_by: AtomicU64,
+    /// Deletions have used up half of the reserve.
     half_used: AtomicBool,
     /// Flushes ignore `min_disk_space`: what they write makes room for more than it takes.
     pub flush_anyway: AtomicBool,
     /// From when on, in monotonic nanoseconds, a refused put has garbage collected again.
     pub next_reclaim_nanos: AtomicU64,
+    /// Length of the manifest when that was last looked at: the first edit of an opening, and one
+    /// after a failure, write another beside it.
+    pub manifest_bytes: AtomicU64,
     /// Held while garbage is collected for the sake of space.
     pub reclaim: Mutex<()>,
     promises: Mutex<Promises>,
+}
+
+impl Default for DiskFlow {
+    fn default() -> Self {
+        Self {
+            short: AtomicBool::default(),
+            deleted: AtomicBool::default(),
+            held_by: AtomicU64::new(NO_SNAPSHOT),
+            half_used: AtomicBool::default(),
+            flush_anyway: AtomicBool::default(),
+            next_reclaim_nanos: AtomicU64::default(),
+            manifest_bytes: AtomicU64::default(),
+            reclaim: Mutex::default(),
+            promises: Mutex::default(),
+        }
+    }
 }
 
 /// Space that steps of compactions have been promised.
@@ -161,18 +206,26 @@ impl DiskFlow {
         self.half_used.store(half_used, Ordering::Relaxed);
     }
 
-    /// A deletion was committed. True when garbage should be collected before the next.
+    /// A deletion was committed, which a put that finds no space has collected.
     #[inline]
-    pub(crate) fn note_deletion(&self) -> bool {
+    pub(crate) fn note_deletion(&self) {
         if !self.deleted.load(Ordering::Relaxed) {
             self.deleted.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// True when garbage should be collected before the next deletion. Once only.
+    #[inline]
+    pub(crate) fn take_half_used(&self) -> bool {
         self.half_used.load(Ordering::Relaxed) && self.half_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether something was deleted since garbage was last collected for the sake of space.
-    pub(crate) fn has_deletions(&self) -> bool {
-        self.deleted.load(Ordering::Relaxed)
+    /// Whether something was deleted that a collection for the sake of space has not looked at
+    /// with what snapshots hold now, of which `oldest` is the oldest.
+    pub(crate) fn has_deletions(&self, oldest: Option<SequenceNumber>) -> bool {
+        let held_by = self.held_by.load(Ordering::Relaxed);
+        let is_free = held_by != NO_SNAPSHOT && oldest.is_none_or(|oldest| oldest > held_by);
+        is_free || self.deleted.load(Ordering::Relaxed)
     }
 
     /// Promises a step of a compaction so many bytes, if `room` has them beside what is promised.
@@ -201,15 +254,24 @@ impl DiskFlow {
         std::mem::take(&mut lock(&self.promises).may_fit)
     }
 
-    /// Garbage is collected from now on: deletions that come later are for the next time.
-    pub(crate) fn begin_reclaim(&self) {
+    /// Garbage is collected from now on, with `oldest` as the oldest snapshot: deletions that come
+    /// later, and what snapshots hold, are for the next time.
+    pub(crate) fn begin_reclaim(&self, oldest: Option<SequenceNumber>) {
         self.deleted.store(false, Ordering::Relaxed);
+        self.held_by.store(oldest.unwrap_or(NO_SNAPSHOT), Ordering::Relaxed);
         self.flush_anyway.store(true, Ordering::Relaxed);
     }
 
-    /// Garbage was collected.
+    /// What was deleted is not all collected: a pause or a full disk has ended that early.
+    pub(crate) fn leave_deletions(&self) {
+        self.deleted.store(true, Ordering::Relaxed);
+    }
+
+    /// Garbage was collected. What that has not freed is not tried again for each deletion: the
+    /// next segment of the log is soon enough.
     pub(crate) fn end_reclaim(&self, next_nanos: u64) {
         self.flush_anyway.store(false, Ordering::Relaxed);
+        self.half_used.store(false, Ordering::Relaxed);
         self.next_reclaim_nanos.store(next_nanos, Ordering::Relaxed);
     }
 }

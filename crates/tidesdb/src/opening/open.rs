@@ -149,7 +149,7 @@ fn build(
     if !core.env.options.read_only {
         start_due_work(&core, families, most_segment_bytes);
     }
-    core.start_interval_sync();
+    core.set_interval_sync();
     leftover.release(&core);
     Ok(opened)
 }
@@ -258,6 +258,7 @@ fn remove_orphans(
 /// Makes the families known to a database that is being opened.
 fn publish_families(core: &Core, families: &[Arc<FamilyState>]) {
     core.sweep_in_background();
+    core.limit_memtables(families);
     // CRASH: a flush gives up the log that no family needs, so it must not begin before all are
     // known: what was replayed for the others would be lost with the next crash.
     for family in families {

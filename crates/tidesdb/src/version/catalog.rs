@@ -280,6 +280,11 @@ impl Catalog {
         if self.is_on_disk() { Ok(()) } else { self.replace() }
     }
 
+    /// Length of the manifest in force.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.writer.bytes()
+    }
+
     /// Whether the next edit begins another manifest.
     pub(crate) fn starts_another_manifest(&self) -> bool {
         self.standing != Standing::Sound || self.is_longer_than(TOO_LONG_FACTOR)
@@ -305,7 +310,14 @@ impl Catalog {
         // segments with higher numbers than the one that it names.
         debug_assert!(goes_forward(&self.state, &edit), "the log goes back: {edit:?}");
         if self.starts_another_manifest() {
-            return self.begin_another_with(&edit);
+            let is_sound = self.standing == Standing::Sound;
+            match self.begin_another_with(&edit) {
+                // There is no space for all of it, and maybe for the edit.
+                Outcome::Refused(cause) if is_sound && cause.is_disk_full() => {
+                    self.standing = Standing::Sound;
+                }
+                other => return other,
+            }
         }
         if let Err(cause) = self.writer.append(&edit) {
             self.standing = Standing::Uncertain;

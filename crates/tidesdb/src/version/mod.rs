@@ -49,6 +49,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
+use tidesdb_base::error::Error;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
@@ -152,6 +153,32 @@ impl Version {
     /// How many tables compactions could not read.
     pub(crate) fn damaged_tables(&self) -> usize {
         self.tables().filter(|table| table.is_damaged()).count()
+    }
+
+    /// How many tables and value logs compactions could not read.
+    pub(crate) fn damaged_files(&self) -> usize {
+        let value_logs = self.value_logs.values().filter(|file| file.is_damaged());
+        self.damaged_tables() + value_logs.count()
+    }
+
+    /// Has compactions read again what the system could not read: that may have passed.
+    pub(crate) fn forget_failed_reads(&self) {
+        self.tables().for_each(|table| table.forget_failed_read());
+        self.value_logs.values().for_each(|file| file.forget_failed_read());
+    }
+
+    /// Keeps compactions away from the file that an error says could not be read, if it is one of
+    /// the version's.
+    pub(crate) fn set_aside(&self, why: &Error) {
+        let path = match why {
+            Error::Corruption { file, .. } => file,
+            // Most disks tell of damage so.
+            Error::Io { operation: "read", path, .. } => path,
+            _ => return,
+        };
+        self.tables().filter(|table| table.path() == path).for_each(|table| table.set_aside(why));
+        let value_logs = self.value_logs.values().filter(|file| file.path() == path);
+        value_logs.for_each(|file| file.set_aside(why));
     }
 
     /// The runs that compactions can make fewer: those above the first damaged one.

@@ -40,7 +40,7 @@ pub(crate) struct TableFile {
     /// [`crate::cache::TableMemory`] knows the table.
     was_opened: AtomicBool,
     /// Why a compaction could not read the table.
-    damage: OnceLock<Error>,
+    damage: ArcSwapOption<Error>,
     /// Whether it holds one version of each key, and when the first of them expires (0 for never),
     /// once it was asked for: a table is not opened again and again for what never changes.
     contents: OnceLock<(bool, u64)>,
@@ -70,7 +70,7 @@ impl TableFile {
             asked_in_parts: AskedInParts::default(),
             run_bytes: AtomicU64::new(u64::MAX),
             was_opened: AtomicBool::new(false),
-            damage: OnceLock::new(),
+            damage: ArcSwapOption::empty(),
             contents: OnceLock::new(),
             measured: Mutex::default(),
         })
@@ -191,6 +191,13 @@ impl TableFile {
         Self::of(self.file.named_again(), Arc::new(record))
     }
 
+    /// The table as a forged record would have it.
+    #[cfg(test)]
+    pub(crate) fn with_entries(&self, entries: u64) -> Arc<Self> {
+        let record = TableRecord { entries, ..(*self.record).clone() };
+        Self::of(self.file.named_again(), Arc::new(record))
+    }
+
     /// The manifest on disk names the table no more as one of its family.
     pub(crate) fn let_go(&self) {
         self.file.let_go();
@@ -199,17 +206,27 @@ impl TableFile {
     /// Keeps compactions away from the table, which still returns what can be read of it.
     pub(crate) fn set_aside(&self, why: &Error) {
         // What was found first stays.
-        let _ = self.damage.set(why.clone());
+        if !self.is_damaged() {
+            self.damage.store(Some(Arc::new(why.clone())));
+        }
+    }
+
+    /// Lets compactions read a table again that the system could not read: that may have passed.
+    /// What was read and is wrong stays so.
+    pub(crate) fn forget_failed_read(&self) {
+        if self.damage().is_some_and(|why| !why.is_corruption()) {
+            self.damage.store(None);
+        }
     }
 
     /// True once a compaction could not read the table.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.damage.get().is_some()
+        self.damage.load().is_some()
     }
 
     /// The error of the compaction that could not read the table.
-    pub(crate) fn damage(&self) -> Option<&Error> {
-        self.damage.get()
+    pub(crate) fn damage(&self) -> Option<Error> {
+        self.damage.load().as_deref().cloned()
     }
 
     /// Whether the table may hold a key from `start` on and before `end`.

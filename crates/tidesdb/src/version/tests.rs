@@ -178,7 +178,7 @@ fn small_value_logs_that_no_other_table_points_into_are_joined_when_they_are_man
     assert!(joined(&version, 10).iter().eq(&[1, 3, 4, 5, 6, 7, 8, 9, 10]));
     assert!(joined(&version, 9).iter().eq(&[1, 3, 4, 5, 6, 7, 8, 9]));
     assert!(joined(&version, 8).is_empty(), "too few");
-    version.value_logs[&3].set_aside();
+    version.value_logs[&3].set_aside(&tidesdb_base::error::Error::corruption("file", 0, ""));
     assert!(joined(&version, 9).is_empty(), "one can't be read");
     // Another table points into the fourth.
     let value_references = vec![(4, 1000)];

@@ -3,11 +3,11 @@
 
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwapOption;
-use tidesdb_base::error::Result;
+use tidesdb_base::error::{Error, Result};
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::manifest::ValueLogRecord;
 use tidesdb_files::naming::FileKind;
@@ -26,6 +26,13 @@ thread_local! {
     static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// Compactions may read it.
+const READABLE: u8 = 0;
+/// The system could not read it.
+const UNREAD: u8 = 1;
+/// What was read is wrong.
+const DAMAGED: u8 = 2;
+
 /// A value-log file of a family. Another family that has the same file has an own one of these,
 /// since which commits may point into it is a matter of the family.
 #[derive(Debug)]
@@ -39,7 +46,8 @@ pub(crate) struct ValueLogFile {
     /// Used since the budget of open files last looked.
     recently_used: AtomicBool,
     /// A compaction could not read a value.
-    damaged: AtomicBool,
+    /// [`READABLE`], or why compactions leave it alone.
+    standing: AtomicU8,
 }
 
 impl ValueLogFile {
@@ -57,7 +65,7 @@ impl ValueLogFile {
             this: Weak::clone(this),
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
-            damaged: AtomicBool::new(false),
+            standing: AtomicU8::new(READABLE),
         })
     }
 
@@ -88,15 +96,21 @@ impl ValueLogFile {
     }
 
     /// Keeps compactions from writing the file's values elsewhere.
-    pub(crate) fn set_aside(&self) {
-        // ORDERING: relaxed; a hint to the planner.
-        self.damaged.store(true, Ordering::Relaxed);
+    pub(crate) fn set_aside(&self, why: &Error) {
+        let standing = if why.is_corruption() { DAMAGED } else { UNREAD };
+        // ORDERING: relaxed, here and below; a hint to the planner.
+        self.standing.fetch_max(standing, Ordering::Relaxed);
+    }
+
+    /// Lets compactions read the file again if the system could not read it: that may have passed.
+    pub(crate) fn forget_failed_read(&self) {
+        let relaxed = Ordering::Relaxed;
+        let _ = self.standing.compare_exchange(UNREAD, READABLE, relaxed, relaxed);
     }
 
     /// True once a compaction could not read a value of the file.
     pub(crate) fn is_damaged(&self) -> bool {
-        // ORDERING: as in `set_aside`.
-        self.damaged.load(Ordering::Relaxed)
+        self.standing.load(Ordering::Relaxed) != READABLE
     }
 
     /// The file.

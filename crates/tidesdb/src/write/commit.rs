@@ -113,9 +113,17 @@ impl Core {
             // 7, 8. Sync, freeze.
             self.finish_commit(batch, visible, options)
         };
-        // Space that is freed would be waited for.
-        let commit =
-            || if options.no_wait { attempt() } else { self.with_room(!batch.has_puts, attempt) };
+        let commit = || {
+            if !options.no_wait {
+                return self.with_room(!batch.has_puts, attempt);
+            }
+            // Space that is freed would be waited for. Others may.
+            attempt()?;
+            if !batch.has_puts {
+                self.flow.disk.note_deletion();
+            }
+            Ok(())
+        };
         if self.telemetry.latencies.is_due() {
             let size = (batch.user_bytes, batch.count as u64);
             let family = batch.families.first().map(|family| &**family as &dyn Named);

@@ -37,8 +37,11 @@ impl Core {
             Err(e) if e.is_disk_full() => self.make_room(deletes, e, &mut commit)?,
             other => other?,
         }
-        if deletes && self.flow.disk.note_deletion() {
-            self.reclaim_disk();
+        if deletes {
+            self.flow.disk.note_deletion();
+            if self.flow.disk.take_half_used() {
+                self.reclaim_disk();
+            }
         }
         Ok(())
     }

@@ -193,6 +193,108 @@ fn reclaiming_once_rewrites_all_tables_with_room_for_one() {
     db.close().unwrap();
 }
 
+/// Each deletion wrote all tables anew where none of them could become smaller: half of the reserve
+/// was still used when that ended.
+#[test]
+fn deletions_do_not_collect_one_by_one_what_can_not_be_freed() {
+    let sim = SimVfs::new(1);
+    let (db, family) = open(&sim, DbOptions::default());
+    for n in 0..10_000_u64 {
+        family.put(&n.to_be_bytes(), &[7; 4000]).unwrap();
+    }
+    family.flush().unwrap();
+    db.core().storage.files.obsolete.sweep();
+    db.core().storage.log.remove_free_segments();
+    fill(&sim, 150 << 10);
+    // As when a put is refused.
+    db.core().review_disk(0);
+    let created = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&created);
+    sim.on_mutation(Some(Arc::new(move |_, mutation| {
+        let begins = mutation.kind == MutationKind::Create && mutation.phase == Phase::Before;
+        count.fetch_add(u64::from(begins), Ordering::SeqCst);
+    })));
+    for n in 0..200_u64 {
+        family.delete(&(1 << 40 | n).to_be_bytes()).unwrap();
+    }
+    sim.on_mutation(None);
+    let created = created.load(Ordering::SeqCst);
+    assert!((1..50).contains(&created), "{created} files were created");
+    sim.set_capacity(None);
+    db.close().unwrap();
+}
+
+/// A put that came after a pause found no space, since the deletions counted as collected.
+#[test]
+fn what_a_pause_kept_from_being_collected_is_collected_after_it() {
+    let sim = SimVfs::new(1);
+    let (db, family) = open(&sim, DbOptions::default());
+    (0..100_u64).for_each(|n| family.put(&n.to_be_bytes(), &[7; 500]).unwrap());
+    family.flush().unwrap();
+    (0..50_u64).for_each(|n| family.delete(&n.to_be_bytes()).unwrap());
+    let pausing = db.clone();
+    let pause = move |_: &SimVfs, _: &tidesdb_sim::Mutation<'_>| {
+        let control = &pausing.core().work.control;
+        if !control.is_paused() {
+            control.pause();
+        }
+    };
+    let has_deletions = || db.core().flow.disk.has_deletions(None);
+    assert!(has_deletions());
+    sim.on_mutation(Some(Arc::new(pause)));
+    db.core().reclaim_disk_now();
+    sim.on_mutation(None);
+    assert!(db.core().work.control.is_paused() && has_deletions());
+    db.resume_background();
+    db.core().reclaim_disk_now();
+    assert!(!has_deletions());
+}
+
+/// A memtable that is larger than what is free keeps its log, and nothing can be freed any more.
+#[test]
+fn memtables_are_small_on_a_small_volume() {
+    const VOLUME: u64 = 64 << 20;
+    let sim = SimVfs::new(1);
+    sim.set_capacity(Some(VOLUME));
+    let (db, family) = open(&sim, DbOptions::default());
+    db.pause_background().unwrap();
+    let write = || (0..8000_u64).for_each(|n| family.put(&n.to_be_bytes(), &[7; 1000]).unwrap());
+    let check = || {
+        let view = family.state().view.load();
+        let sizes: Vec<u64> = view.frozen.iter().map(|memtable| memtable.used_bytes()).collect();
+        assert!(sizes.len() > 1, "{sizes:?}");
+        assert!(sizes.iter().all(|size| *size < VOLUME / 20), "{sizes:?}");
+    };
+    write();
+    check();
+    let options = family.options().write_buffer_size(1 << 30);
+    family.set_options(options).unwrap();
+    db.resume_background();
+    family.flush().unwrap();
+    db.pause_background().unwrap();
+    write();
+    check();
+    db.resume_background();
+    db.close().unwrap();
+}
+
+/// A compaction took the space that the memory needed, and the log of that was kept for good.
+#[test]
+fn compactions_leave_free_what_memory_will_take() {
+    let sim = SimVfs::new(1);
+    sim.set_capacity(Some(64 << 20));
+    let (db, family) = open(&sim, DbOptions::default());
+    db.pause_background().unwrap();
+    (0..4000_u64).for_each(|n| family.put(&n.to_be_bytes(), &[7; 1000]).unwrap());
+    let core = db.core();
+    let room = core.room_for_compactions(family.state()).unwrap();
+    let memory = core.memory.pool.used_bytes();
+    assert!(memory > 4_000_000, "{memory}");
+    assert!(room + memory < free(&sim), "{room} beside {memory} of {}", free(&sim));
+    db.resume_background();
+    db.close().unwrap();
+}
+
 /// Each commit that got no memory wrote tables anew, on the thread of its caller.
 #[test]
 fn a_deletion_that_gets_no_memory_writes_no_table_anew() {

@@ -1,5 +1,7 @@
 //! Where tables lie that were written anew.
 
+mod unreadable;
+
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{CallRecord, FaultError, FaultKind, FaultVfs, OpSet, SimVfs};

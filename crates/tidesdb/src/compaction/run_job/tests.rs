@@ -7,7 +7,6 @@ use tidesdb_base::error::Error;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 
-use super::set_aside;
 use crate::compaction::plan;
 use crate::compaction::state::summarize;
 use crate::db::{Components, Db};
@@ -108,7 +107,7 @@ fn of_the_inputs_the_one_that_holds_another_number_of_versions_is_set_aside() {
         let error = job.check_read(&tables).unwrap_err();
         let Error::Corruption { file, .. } = &error else { panic!("{error}") };
         assert_eq!(&**file, guilty.path());
-        set_aside(&version, file, &error);
+        version.set_aside(&error);
         assert!(guilty.is_damaged());
         let damaged = tables.iter().filter(|table| table.is_damaged()).count();
         assert_eq!(damaged, 1 + tables.iter().position(|table| table.path() == &**file).unwrap());
