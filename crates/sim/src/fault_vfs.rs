@@ -74,6 +74,7 @@ pub struct CallRecord {
     pub path: Arc<Path>,
 }
 
+// More than a dozen fields: one for each kind of fault, and the counters.
 #[derive(Debug)]
 struct Plan {
     counted: OpSet,

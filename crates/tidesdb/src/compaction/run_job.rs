@@ -47,9 +47,9 @@ impl Core {
     /// # Errors
     /// [`Error::Internal`] for a plan that was made from another version;
     /// [`Error::Corruption`] when an input is damaged, [`Error::Io`] when the system can't read it;
-    /// it is set aside then, so that the next plan does without it. [`Error::Closed`] and [`Error::FamilyDropped`] when the
-    /// compaction is not wanted any more. Nothing is lost then, and the steps that are done stay
-    /// so.
+    /// it is set aside then, so that the next plan does without it. [`Error::Closed`] and
+    /// [`Error::FamilyDropped`] when the compaction is not wanted any more. Nothing is lost then,
+    /// and the steps that are done stay so.
     pub(crate) fn compact_runs(
         &self,
         family: &Arc<FamilyState>,

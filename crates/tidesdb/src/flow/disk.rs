@@ -65,8 +65,8 @@ pub(crate) fn largest_table_bytes(volume_bytes: u64) -> u64 {
     }
 }
 
-/// The most that a memtable should take: as a table, and until its log goes, it takes as much of the
-/// disk again. Where nothing but what is in memory is left to be written, that must fit.
+/// The most that a memtable should take: as a table, and until its log goes, it takes as much of
+/// the disk again. Where nothing but what is in memory is left to be written, that must fit.
 pub(crate) fn largest_memtable_bytes(volume_bytes: u64) -> u64 {
     match reserve_bytes(volume_bytes) {
         0 => u64::MAX,

@@ -113,13 +113,12 @@ fn value_logs_that_can_be_read_are_emptied_beside_one_that_can_not() {
         bench.family.flush().unwrap();
     }
     let written = logs();
-    let [first, second] = &written[..] else { panic!("{written:?}") };
-    // That of `a` has less left, and is looked at first.
-    for n in 0..240 {
-        bench.family.delete(format!("a{n:03}")).unwrap();
-    }
-    for n in 0..200 {
-        bench.family.delete(format!("b{n:03}")).unwrap();
+    let (first, second) = (&written[0], written.last().unwrap());
+    // Those of `a` have less left, and are looked at first.
+    for (prefix, kept) in [('a', 5), ('b', 3)] {
+        for n in (0..300).filter(|n| n % kept > 0) {
+            bench.family.delete(format!("{prefix}{n:03}")).unwrap();
+        }
     }
     bench.family.flush().unwrap();
     bench.faults.fail_reads_of(name(first), 4096..1 << 30);
