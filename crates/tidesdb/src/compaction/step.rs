@@ -123,7 +123,7 @@ impl Step {
         let step = Arc::clone(self);
         let work = move |core: &Core, range: &KeySpan| step.compact_part(core, range.clone());
         let (parts, work) = (KeyPartitions::new(ranges), Arc::new(work));
-        let results = match self.job.family.is_slowed_by_runs() {
+        let results = match self.job.family.has_many_runs() {
             true => parts.run_urgently(core, &work),
             false => parts.run(core, &work),
         };

@@ -1,6 +1,6 @@
 //! The state of a column family: its options, memtables and files.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -17,7 +17,7 @@ use super::view::{CurrentView, View};
 use super::{
     CommitHookSlot, DatabaseId, FamilyCompactions, FamilyFlushes, ReadActivity, WatchedDeletions,
 };
-use crate::flow::{FamilyFlow, FamilySignals, is_held, is_slowed_by_garbage, is_slowed_by_runs};
+use crate::flow::{FamilyFlow, FamilySignals, has_many_runs, is_held, is_slowed_by_garbage};
 use crate::memory::{Holder, MemoryBudget, MemoryReservation};
 use crate::telemetry::counters::FamilyCounters;
 use crate::telemetry::timing::Named;
@@ -108,9 +108,12 @@ impl FamilyState {
         let counted = if is_counted { FAMILY_BYTES } else { 0 };
         let tombstone_bytes = view.version.range_tombstones.memory_bytes();
         let tombstones = budget.reserve(Holder::RangeTombstones, tombstone_bytes);
-        let held =
-            AtomicBool::new(is_held(&signals(&options, freeze_bytes(&options), &view, false)));
-        let flow = FamilyFlow { held, ..FamilyFlow::default() };
+        let signals = signals(&options, freeze_bytes(&options), &view, false);
+        let flow = FamilyFlow {
+            held: AtomicBool::new(is_held(&signals)),
+            runs_before_reads: AtomicU64::new(signals.runs),
+            ..FamilyFlow::default()
+        };
         Self {
             database,
             id,
@@ -183,13 +186,19 @@ impl FamilyState {
 
     /// Replaces the view by what `change` makes of it.
     pub(crate) fn change_view(&self, change: impl FnOnce(&View) -> View) {
-        let held = |next: &View| {
-            let (options, freeze_bytes) = (self.options.load(), self.options.freeze_bytes());
-            is_held(&signals(&options, freeze_bytes, next, self.favours_readers(&next.version)))
-        };
         self.view.change(change, |next| {
+            let favours_readers = self.favours_readers(&next.version);
+            let (options, freeze_bytes) = (self.options.load(), self.options.freeze_bytes());
+            let signals = signals(&options, freeze_bytes, next, favours_readers);
+            let before = &self.writes.flow.runs_before_reads;
+            // ORDERING: relaxed; an estimate, changed by one thread at a time.
+            let runs = match favours_readers {
+                true => before.load(Ordering::Relaxed).min(signals.runs),
+                false => signals.runs,
+            };
+            before.store(runs, Ordering::Relaxed);
             // ORDERING: release, so that a writer let in again finds the view that made room.
-            self.writes.flow.held.store(held(next), Ordering::Release);
+            self.writes.flow.held.store(is_held(&signals), Ordering::Release);
             let tombstone_bytes = next.version.range_tombstones.memory_bytes();
             lock(&self.tombstones).change_to(tombstone_bytes);
         });
@@ -236,13 +245,18 @@ impl FamilyState {
         let signals = signals(options, freeze_bytes, view, self.favours_readers(reads));
         // ORDERING: relaxed; an estimate.
         let taken_along = self.writes.flow.young_runs_taken_along.load(Ordering::Relaxed);
-        FamilySignals { young_runs: signals.young_runs.saturating_sub(taken_along), ..signals }
+        FamilySignals {
+            young_runs: signals.young_runs.saturating_sub(taken_along),
+            // ORDERING: as above.
+            runs_before_reads: self.writes.flow.runs_before_reads.load(Ordering::Relaxed),
+            ..signals
+        }
     }
 
-    /// Whether it has so many runs that writers are slowed.
-    pub(crate) fn is_slowed_by_runs(&self) -> bool {
+    /// Whether it has so many runs that its compactions are urgent.
+    pub(crate) fn has_many_runs(&self) -> bool {
         let (options, view) = (self.options.load(), self.view.load());
-        is_slowed_by_runs(&self.signals_of(&options, &view))
+        has_many_runs(&self.signals_of(&options, &view))
     }
 
     /// True once the family was dropped.

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 pub(crate) use self::disk::{DiskFlow, PromisedSpace};
 pub(crate) use self::pace::flush_parts;
 pub(crate) use self::pace::{
-    FamilySignals, Pace, family_pace, is_held, is_slowed_by_garbage, is_slowed_by_runs, memory_pace,
+    FamilySignals, Pace, family_pace, has_many_runs, is_held, is_slowed_by_garbage, memory_pace,
 };
 pub(crate) use self::pacer::Pacer;
 pub(crate) use self::run_bounds::RunBounds;
@@ -65,6 +65,8 @@ pub(crate) struct FamilyFlow {
     pub flushed_bytes: AtomicU64,
     /// Flushed runs that compactions of older ones have taken along: they wait for nothing.
     pub young_runs_taken_along: AtomicU64,
+    /// Runs that were there when the family began to be read, as far as they are not merged since.
+    pub runs_before_reads: AtomicU64,
     /// Writers had to make room last for a flush, and have not left one half of its time since.
     pub paced: AtomicBool,
     /// When a memtable was last frozen, in nanoseconds of the monotonic clock; 0 for never.

@@ -67,6 +67,9 @@ pub(crate) struct FamilySignals {
     pub young_runs: u64,
     /// Runs in all levels.
     pub runs: u64,
+    /// Of these, those that were there when the family began to be read: it had higher bounds
+    /// before.
+    pub runs_before_reads: u64,
     /// Bytes of all runs without the values in value logs: how large compactions are.
     pub run_bytes: u64,
     /// The family is read, so that each run costs, and not deleted in bulk.
@@ -107,9 +110,10 @@ pub(crate) fn is_slowed_by_garbage(signals: &FamilySignals) -> bool {
     space_pace(signals) != Pace::Free
 }
 
-/// Whether runs slow writers.
-pub(crate) fn is_slowed_by_runs(signals: &FamilySignals) -> bool {
-    compaction_pace(signals) != Pace::Free
+/// Whether there are so many runs that writers are slowed, or would be had the family always been
+/// read.
+pub(crate) fn has_many_runs(signals: &FamilySignals) -> bool {
+    compaction_pace(&FamilySignals { runs_before_reads: 0, ..*signals }) != Pace::Free
 }
 
 /// Bytes that the memtables of a family may take together.
@@ -194,7 +198,10 @@ fn compaction_pace(signals: &FamilySignals) -> Pace {
     let from = trigger * SLOWING_RUNS_PER_TRIGGER;
     let to = trigger * SLOWEST_RUNS_PER_TRIGGER;
     let by_young_runs = pace_between(signals, signals.young_runs, from, to, reason);
-    let bounds = RunBounds::of(signals.run_bytes, signals.favours_readers, trigger);
+    let mut bounds = RunBounds::of(signals.run_bytes, signals.favours_readers, trigger);
+    if signals.favours_readers {
+        bounds = bounds.on_top_of(signals.runs_before_reads);
+    }
     let (from, to) = (bounds.slowing, bounds.slowest);
     slower(by_young_runs, pace_between(signals, signals.runs, from, to, reason))
 }

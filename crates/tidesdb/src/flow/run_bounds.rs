@@ -45,6 +45,13 @@ impl RunBounds {
         let of_trigger = |runs: f64| (runs * trigger as f64) as u64;
         Self { slowing: of_trigger(bounds.0), slowest: of_trigger(bounds.1) }
     }
+
+    /// These bounds for a family that had `runs` before its bounds became so low: what is there
+    /// already slows no writer, only what comes on top.
+    pub(crate) fn on_top_of(self, runs: u64) -> Self {
+        let more = runs.saturating_sub(self.slowing);
+        Self { slowing: self.slowing + more, slowest: self.slowest + more }
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! When value logs are settled.
+//! When value logs are settled, and which runs a family had before it was read.
 
 use super::*;
 use crate::db::{Components, Db};
@@ -31,4 +31,35 @@ fn a_value_log_that_is_closed_after_the_look_is_not_settled() {
     family.flush().unwrap();
     state.settle_value_logs();
     assert_eq!(settled(), [true]);
+}
+
+/// The bounds on runs fall when a family begins to be read. Only what is flushed from then on comes
+/// on top of what writers may add.
+#[test]
+fn runs_before_the_reads_are_those_that_no_compaction_has_merged_since() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let options = FamilyOptions::default().l1_file_count_trigger(1000);
+    let family = db.create_family("family", options).unwrap();
+    let flush = || {
+        family.put(b"key", b"value").unwrap();
+        family.flush().unwrap();
+    };
+    let read = || assert!(family.get(b"key").unwrap().is_some());
+    let counted = || {
+        let state = family.state();
+        let runs = state.current_version().mergeable_runs().count() as u64;
+        (runs, state.signals(0, Vec::new).runs_before_reads)
+    };
+    (0..5).for_each(|_| flush());
+    assert_eq!(counted(), (5, 5));
+    for runs in 6..9 {
+        read();
+        flush();
+        assert_eq!(counted(), (runs, 5));
+    }
+    family.compact().unwrap();
+    assert_eq!(counted(), (1, 1));
+    // Not read any more.
+    (0..4).for_each(|_| flush());
+    assert_eq!(counted(), (5, 5));
 }

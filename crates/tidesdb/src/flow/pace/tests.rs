@@ -18,6 +18,7 @@ fn usual() -> FamilySignals {
         paced: true,
         young_runs: 0,
         runs: 0,
+        runs_before_reads: 0,
         run_bytes: 0,
         favours_readers: false,
         table_bytes: 0,
@@ -273,4 +274,27 @@ fn memory_makes_writers_wait_only_for_a_flush() {
     for (level, room, flushing, wanted) in table {
         assert_eq!(memory_pace(level, room, flushing, 100 * MIB), wanted, "{level:?}");
     }
+}
+
+/// A database of gigabytes was loaded, and then read: its writers were held to a fiftieth of the
+/// rate of flushes until everything was compacted.
+#[test]
+fn runs_from_before_the_reads_slow_no_writer() {
+    let signals =
+        FamilySignals { frozen: 0, runs: 33, run_bytes: 3 << 30, favours_readers: true, ..usual() };
+    assert_eq!(rate(family_pace(&signals)), 2 * MIB);
+    let with = |runs, runs_before_reads| {
+        rate(family_pace(&FamilySignals { runs, runs_before_reads, ..signals }))
+    };
+    assert_eq!(with(33, 33), u64::MAX);
+    // What comes on top does, as it would on top of twelve.
+    assert_eq!(with(39, 33), with(18, 0));
+    assert_eq!(with(45, 33), 2 * MIB);
+    // Fewer than the bound are no reason to allow less.
+    assert_eq!(with(18, 5), with(18, 0));
+    // Compactions are urgent all the same, and a family that is not read has bounds of its own.
+    assert!(has_many_runs(&FamilySignals { runs_before_reads: 33, ..signals }));
+    let unread =
+        FamilySignals { favours_readers: false, runs: 64, runs_before_reads: 64, ..signals };
+    assert_eq!(rate(family_pace(&unread)), 2 * MIB);
 }
