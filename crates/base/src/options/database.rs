@@ -34,7 +34,7 @@ pub struct DbOptions {
     /// Files of tables and value logs kept open at a time, together; those not used lately are
     /// closed beyond it. 0 means no bound of its own. Never more than half of the descriptors that
     /// the process may have when this is set (`ulimit -n`). Indexes and filters of tables stay in
-    /// memory, within an eighth of `max_memory_usage`, whether their files are open or not.
+    /// memory, within three tenths of `max_memory_usage`, whether their files are open or not.
     /// Default 0.
     pub max_open_files: usize,
     /// Threads that write memtables out. On Linux they give way to other threads of the process:
@@ -48,7 +48,8 @@ pub struct DbOptions {
     pub compaction_threads: usize,
     /// Sync mode of the log. A family may ask for more, never for less. Default `None`.
     pub sync_mode: SyncMode,
-    /// Size of one log segment in bytes, from 64 KiB to 1 GiB. Default 8 MiB.
+    /// Size of one log segment in bytes, from 64 KiB to 1 GiB; at most a thirty-second part of the
+    /// memory budget is used. Default 8 MiB.
     pub log_segment_bytes: u64,
     /// Log kept for families that are rarely written, in bytes; beyond it the family with the
     /// oldest unflushed data is flushed. 0 means four times the largest write buffer, at least

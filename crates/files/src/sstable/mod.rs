@@ -49,7 +49,7 @@ pub use iterator::{Readahead, TableIterator};
 pub use properties::{TableOrigin, TableSummary, ValueReferences};
 pub use salvage::{Part, SalvagedEntry, SalvagedTable};
 pub use sketch::KeySketch;
-pub use table::{Found, FoundInBlock, Table};
+pub use table::{Found, FoundInBlock, HeldParts, HeldSizes, Table};
 pub use writer::{IndexForm, TableOptions, TableWriter, WriterBuffers};
 
 use tidesdb_base::Result;

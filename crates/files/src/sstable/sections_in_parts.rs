@@ -14,18 +14,30 @@ use super::block::{Block, BlockBuilder, BlockHolder, EntryMeta};
 use super::footer::Section;
 use super::index::tree::encode_leaf;
 use super::index::{RootBuilder, TreeIndex};
-use super::{BlockHandle, BlockSource, Table};
+use super::{BlockHandle, BlockSource, HeldSizes, Table};
 use crate::decode_error::DecodeError;
 use crate::filter::LinesOfKeys;
+use std::cell::Cell;
 use tidesdb_base::checksum;
 use tidesdb_base::codec::{Decoder, Malformed};
 use tidesdb_base::entry::NEVER_EXPIRES;
 use tidesdb_base::{Result, ValueKind};
 
 /// Data blocks of one part of an index.
-const BLOCKS_OF_PART: usize = 128;
+// A part is decoded as a whole at each reading. With more blocks in it that costs a get more than
+// the reading; with fewer, what stays in memory is not small.
+const BLOCKS_OF_PART: usize = 32;
 /// Lines of one part of a filter.
 const LINES_OF_PART: u64 = 32;
+
+/// A builder larger than this is not kept for the thread's next part.
+const LARGEST_KEPT_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// Makes blocks of parts of indexes, one after the other. A thread whose locals are gone makes
+    /// one with a builder of its own.
+    static BUILDER: Cell<BlockBuilder> = Cell::default();
+}
 
 /// Where the parts of index and filter begin, and their checksums.
 #[derive(Debug, Default)]
@@ -33,20 +45,20 @@ pub(super) struct Parts {
     /// Where the sections begin: behind all blocks.
     begin: u64,
     /// About what index and filter would take in memory.
-    whole_bytes: u64,
+    sizes: HeldSizes,
     index: IndexParts,
     filter: Option<FilterParts>,
 }
 
 impl Parts {
     /// Of a table whose sections begin at `begin`, and would take so many bytes in memory.
-    pub(super) fn new(begin: u64, whole_bytes: u64) -> Self {
-        Self { begin, whole_bytes, ..Self::default() }
+    pub(super) fn new(begin: u64, sizes: HeldSizes) -> Self {
+        Self { begin, sizes, ..Self::default() }
     }
 
     /// About what index and filter would take in memory.
-    pub(super) const fn whole_bytes(&self) -> u64 {
-        self.whole_bytes
+    pub(super) const fn sizes(&self) -> HeldSizes {
+        self.sizes
     }
 
     /// Cuts a flat index whose section is `raw`, and returns the tree that finds the parts.
@@ -193,7 +205,7 @@ impl IndexParts {
 
     /// Replaces `out` by the raw bytes of the block that stands for a part.
     fn build(&self, stored: &[u8], out: &mut Vec<u8>) -> std::result::Result<(), Malformed> {
-        let mut builder = BlockBuilder::default();
+        let mut builder = BUILDER.try_with(Cell::take).unwrap_or_default();
         let meta = EntryMeta { seq: 0, kind: ValueKind::Value, expires_at: NEVER_EXPIRES };
         let (mut decoder, mut before) = (Decoder::new(stored), 0);
         let (mut separator, mut place) = (self.prefix.clone(), Vec::new());
@@ -210,6 +222,10 @@ impl IndexParts {
             return Err(Malformed);
         }
         builder.finish(out);
+        if builder.memory_bytes() <= LARGEST_KEPT_BYTES {
+            // On a thread that is ending the memory is freed.
+            let _ = BUILDER.try_with(|kept| kept.set(builder));
+        }
         Ok(())
     }
 }

@@ -32,6 +32,34 @@ use tidesdb_sys::vfs::File;
 
 pub use self::found::{Found, FoundInBlock};
 
+/// About how many bytes index and filter of a table take in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldSizes {
+    /// The filters.
+    pub filter: u64,
+    /// The index.
+    pub index: u64,
+}
+
+impl HeldSizes {
+    /// Of both.
+    #[must_use]
+    pub const fn both(self) -> u64 {
+        self.filter.saturating_add(self.index)
+    }
+}
+
+/// What of a table is in memory; the rest is read part by part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldParts {
+    /// Index and filter.
+    All,
+    /// The filter alone.
+    Filter,
+    /// Neither.
+    None,
+}
+
 /// An open table.
 #[derive(Debug)]
 pub struct Table {
@@ -87,7 +115,7 @@ impl Table {
             + self.summary.value_references.capacity() * size_of::<ValueReferences>()
     }
 
-    /// Whether index and filter are read part by part.
+    /// Whether the index, at least, is read part by part.
     #[inline]
     #[must_use]
     pub const fn is_in_parts(&self) -> bool {
@@ -97,8 +125,18 @@ impl Table {
     /// About how many bytes index and filter would take in memory, of a table that is read part by
     /// part; 0 of another.
     #[must_use]
-    pub fn bytes_as_a_whole(&self) -> u64 {
-        self.parts.as_ref().map_or(0, |parts| parts.whole_bytes())
+    pub fn sizes(&self) -> HeldSizes {
+        self.parts.as_ref().map_or(HeldSizes::default(), |parts| parts.sizes())
+    }
+
+    /// How much of index and filter is in memory.
+    #[must_use]
+    pub fn held_parts(&self) -> HeldParts {
+        match &self.parts {
+            None => HeldParts::All,
+            Some(parts) if parts.have_filter() => HeldParts::None,
+            Some(_) => HeldParts::Filter,
+        }
     }
 
     /// Whether there is a filter of keys that is read part by part.

@@ -20,7 +20,7 @@ use crate::telemetry::counters::{Hot, HotCounters, ReadTally, tick};
 
 pub(crate) use self::held_block::HeldBlock;
 pub(crate) use self::open_files::{OpenFile, OpenFiles, OpenKind};
-pub(crate) use self::table_memory::{Claim, CountsSince, HeldAs, HeldTable, TableMemory};
+pub(crate) use self::table_memory::{Claim, CountsSince, HeldTable, TableMemory, Wanted};
 
 /// What a cached block costs beyond its own bytes: the slot and the value's header.
 const BLOCK_OVERHEAD_BYTES: usize = 64;

@@ -1,12 +1,13 @@
 //! The memory of open tables: indexes and filters, which a share of the memory budget is for.
 //!
-//! A table is held as a whole, or, where there is no room for that, in parts: then its index and
-//! filter are read through the block cache, and little stays here. Tables that are not used give
-//! way to those that are; those that are held in parts only when these alone are too many. A get
-//! asks each run for its key, from the newest on, so a byte of a small run's filters is asked more
-//! often than one of a large run's: a table that is held in parts and asked often takes the place
-//! of tables of runs that are at least twice as large. A caller that opens a table asks first;
-//! nothing polls.
+//! A table is held as a whole, or its filter is, or it is held in parts: what is not held is read
+//! through the block cache, part by part. A get asks the filters of all runs that it meets, and the
+//! index of one. So filters come first: where there is room for them alone, indexes give way. It
+//! asks each run from the newest on, so a byte of a small run's filters is asked more often than
+//! one of a large run's: a filter that is asked often takes the place of those of runs that are at
+//! least twice as large. Tables that are not used give way to those that are; those that are held
+//! in parts only when these alone are too many. A caller that opens a table asks first; nothing
+//! polls.
 //!
 //! A table is idle when no call used it for a whole period. A period ends when a table that is held
 //! in parts was asked often within it, or when room was sought as many times as there are tables.
@@ -20,26 +21,20 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use tidesdb_files::sstable::{HeldParts, HeldSizes};
 use tidesdb_lockfree::sync::lock;
 
 use crate::memory::MemoryBudget;
 
-/// Open tables may take this part of the memory budget: one in so many.
-const BUDGET_SHARE: u64 = 8;
+/// Open tables may take so much of the memory budget, in per cent. What they do not take is left to
+/// memtables and block cache. With less, a get in a database of thirty times the budget reads parts
+/// of most filters that it asks: `docs/perf/2026-11-28-little-memory.md`.
+const SHARE_PERCENT: u64 = 30;
 
 /// So many entries are not worth a look for those that point at nothing any more.
 const LEAST_LOOKED_THROUGH: usize = 64;
 
-/// How much of a table is in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeldAs {
-    /// Index and filter.
-    Whole,
-    /// What finds their parts.
-    Parts,
-}
-
-/// What a table that is held as a whole has to say for that; the larger one gives way first.
+/// What a table that is held has to say for that; the larger one gives way first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claim {
     /// It was used, and its run has so many bytes: the fewer, the more often it is asked for each.
@@ -64,13 +59,32 @@ impl Claim {
 pub(crate) trait HeldTable: Debug + Send + Sync {
     /// Begins a period. How the table is held, and what the last period says for that; none of a
     /// table that is not open.
-    fn begin_period(&self) -> Option<(HeldAs, Claim)>;
+    fn begin_period(&self) -> Option<(HeldParts, Claim)>;
 
     /// Closes the table if it is held like this, unless it was idle and is no more.
-    fn give_way(&self, held: HeldAs, claim: Claim);
+    fn give_way(&self, held: HeldParts, claim: Claim);
 
     /// Closes the table.
     fn close(&self);
+}
+
+/// What a table wants that is held in parts and asked often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub sizes: HeldSizes,
+    /// What is held of it.
+    pub held: HeldParts,
+    /// Its filter spares gets something.
+    pub needs_filter: bool,
+}
+
+impl Wanted {
+    const fn more_for_all(self) -> u64 {
+        match self.held {
+            HeldParts::Filter => self.sizes.index,
+            _ => self.sizes.both(),
+        }
+    }
 }
 
 /// The period in which a table began to count how often it is asked.
@@ -93,9 +107,9 @@ struct Tables {
     period: u32,
     /// How often room was sought in this period.
     sought: usize,
-    /// Tables that were held as a whole when the period began, and those that were held in parts
-    /// and idle: those that give way first are the last ones.
-    held: [Vec<(Claim, Weak<dyn HeldTable>)>; 2],
+    /// Tables that were held as a whole when the period began, those of which the filter was, and
+    /// those that were held in parts and idle: those that give way first are the last ones.
+    held: [Vec<(Claim, Weak<dyn HeldTable>)>; 3],
 }
 
 impl Tables {
@@ -107,11 +121,13 @@ impl Tables {
             let Some((held, claim)) = weak.upgrade().and_then(|table| table.begin_period()) else {
                 continue;
             };
-            if held == HeldAs::Whole || claim == Claim::Idle {
+            if held != HeldParts::None || claim == Claim::Idle {
                 self.held[held as usize].push((claim, Weak::clone(weak)));
             }
         }
-        self.held[HeldAs::Whole as usize].sort_by_key(|(claim, _)| *claim);
+        for held in [HeldParts::All, HeldParts::Filter] {
+            self.held[held as usize].sort_by_key(|(claim, _)| *claim);
+        }
     }
 }
 
@@ -123,7 +139,7 @@ impl TableMemory {
 
     /// The share of a budget of so many bytes.
     pub(crate) const fn share_of(budget: u64) -> u64 {
-        budget / BUDGET_SHARE
+        budget / 100 * SHARE_PERCENT
     }
 
     /// Whether so many bytes more are within the share.
@@ -131,35 +147,42 @@ impl TableMemory {
         self.budget.table_bytes().saturating_add(bytes) <= Self::share_of(self.budget.bytes())
     }
 
-    /// Closes idle tables until there is room for a table of so many bytes; false when there
-    /// is none: all tables are in use.
-    pub(crate) fn make_room(&self, bytes: u64) -> bool {
-        if self.has_room(bytes) {
-            return true;
+    /// Closes idle tables until there is room for a table of these sizes, or else for its filter.
+    /// What of it is to be held: nothing where all tables are in use.
+    pub(crate) fn make_room(&self, sizes: HeldSizes) -> HeldParts {
+        if self.has_room(sizes.both()) {
+            return HeldParts::All;
         }
         let mut tables = lock(&self.tables);
         tables.sought += 1;
         if tables.sought > tables.all.len() {
             tables.begin_period();
         }
-        let has_room = self.close_for(&mut tables, (HeldAs::Whole, Claim::Idle), bytes);
-        if !has_room && !self.has_room(0) {
-            self.close_for(&mut tables, (HeldAs::Parts, Claim::Idle), 0);
+        let is_idle = |claim| claim == Claim::Idle;
+        if self.close_of_both(&mut tables, is_idle, sizes.both()) {
+            return HeldParts::All;
         }
-        has_room
+        if self.has_room(sizes.filter) {
+            return HeldParts::Filter;
+        }
+        if !self.has_room(0) {
+            self.close_for(&mut tables, HeldParts::None, is_idle, 0);
+        }
+        HeldParts::None
     }
 
     /// As [`TableMemory::make_room`], for a table that is held in parts and was asked often since
-    /// it was said so last: then a table gives way that was not asked at all meanwhile, or that is
-    /// of a much larger run.
+    /// it was said so last. Where what is wanted is its filter, tables give way that were not
+    /// asked at all meanwhile, then indexes, then filters of much larger runs.
     pub(crate) fn make_room_for_asked(
         &self,
-        bytes: u64,
+        wanted: Wanted,
         claim: Claim,
         counts: &CountsSince,
-    ) -> bool {
-        if self.has_room(bytes) {
-            return true;
+    ) -> HeldParts {
+        let (sizes, held) = (wanted.sizes, wanted.held);
+        if self.has_room(wanted.more_for_all()) {
+            return HeldParts::All;
         }
         let mut tables = lock(&self.tables);
         // ORDERING: relaxed; changed with the lock held.
@@ -167,13 +190,41 @@ impl TableMemory {
             tables.begin_period();
         }
         counts.0.store(tables.period, Ordering::Relaxed);
-        self.close_for(&mut tables, (HeldAs::Whole, claim), bytes)
+        let is_idle = |claim| claim == Claim::Idle;
+        if self.close_of_both(&mut tables, is_idle, wanted.more_for_all()) {
+            return HeldParts::All;
+        }
+        if held != HeldParts::None || !wanted.needs_filter {
+            return held;
+        }
+        let gives_way = |its: Claim| its.gives_way_to(claim);
+        let has_room = self.close_for(&mut tables, HeldParts::All, |_| true, sizes.filter)
+            || self.close_for(&mut tables, HeldParts::Filter, gives_way, sizes.filter);
+        if has_room { HeldParts::Filter } else { HeldParts::None }
     }
 
-    /// Closes tables that are held like this and give way to `claim`, until there is room.
-    fn close_for(&self, tables: &mut Tables, (held, claim): (HeldAs, Claim), bytes: u64) -> bool {
+    /// As [`TableMemory::close_for`], of tables of which at least the filter is held.
+    fn close_of_both(
+        &self,
+        tables: &mut Tables,
+        gives_way: impl Fn(Claim) -> bool + Copy,
+        bytes: u64,
+    ) -> bool {
+        self.close_for(tables, HeldParts::All, gives_way, bytes)
+            || self.close_for(tables, HeldParts::Filter, gives_way, bytes)
+    }
+
+    /// Closes tables that are held like this and of which the claim gives way, until there is
+    /// room.
+    fn close_for(
+        &self,
+        tables: &mut Tables,
+        held: HeldParts,
+        gives_way: impl Fn(Claim) -> bool,
+        bytes: u64,
+    ) -> bool {
         while !self.has_room(bytes) {
-            let last = tables.held[held as usize].pop_if(|(its, _)| its.gives_way_to(claim));
+            let last = tables.held[held as usize].pop_if(|(its, _)| gives_way(*its));
             let Some((its, weak)) = last else { return false };
             if let Some(table) = weak.upgrade() {
                 table.give_way(held, its);
@@ -189,7 +240,7 @@ impl TableMemory {
             return;
         }
         let mut tables = lock(&self.tables);
-        self.close_for(&mut tables, (HeldAs::Whole, Claim::Idle), 0);
+        self.close_of_both(&mut tables, |claim| claim == Claim::Idle, 0);
         for table in tables.all.iter().filter_map(Weak::upgrade) {
             if self.has_room(0) {
                 return;
@@ -211,160 +262,4 @@ impl TableMemory {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-
-    use tidesdb_lockfree::arena::BlockPool;
-
-    use super::*;
-    use crate::cache::BlockCache;
-    use crate::memory::Holder;
-
-    const TABLE_BYTES: u64 = 1 << 16;
-    const RUN_BYTES: u64 = 1 << 30;
-    /// That of a table that is asked and wants a place.
-    const ASKED: Claim = Claim::OfRun(RUN_BYTES);
-
-    #[derive(Debug)]
-    struct Fake {
-        budget: Arc<MemoryBudget>,
-        is_open: AtomicBool,
-        is_used: AtomicBool,
-        run_bytes: AtomicU64,
-        looked_at: AtomicUsize,
-    }
-
-    impl Fake {
-        fn read(&self) {
-            self.is_used.store(true, Ordering::Relaxed);
-        }
-
-        fn is_open(&self) -> bool {
-            self.is_open.load(Ordering::Relaxed)
-        }
-    }
-
-    impl HeldTable for Fake {
-        fn begin_period(&self) -> Option<(HeldAs, Claim)> {
-            self.looked_at.fetch_add(1, Ordering::Relaxed);
-            let is_idle = !self.is_used.swap(false, Ordering::Relaxed);
-            let of_run = Claim::OfRun(self.run_bytes.load(Ordering::Relaxed));
-            self.is_open().then_some((HeldAs::Whole, if is_idle { Claim::Idle } else { of_run }))
-        }
-
-        fn give_way(&self, held: HeldAs, claim: Claim) {
-            let is_used = claim == Claim::Idle && self.is_used.load(Ordering::Relaxed);
-            if held == HeldAs::Whole && !is_used {
-                self.close();
-            }
-        }
-
-        fn close(&self) {
-            if self.is_open.swap(false, Ordering::Relaxed) {
-                self.budget.give_back(Holder::Tables, TABLE_BYTES);
-            }
-        }
-    }
-
-    /// A share that is full of so many tables, all of which were used.
-    fn full(count: u64) -> (TableMemory, Vec<Arc<Fake>>) {
-        let blocks = Arc::new(BlockCache::new(1 << 20, 4096));
-        let bytes = count * TABLE_BYTES * BUDGET_SHARE;
-        let budget = Arc::new(MemoryBudget::new(bytes, 0, blocks, BlockPool::new(0)));
-        let memory = TableMemory::new(Arc::clone(&budget));
-        let open = |_| {
-            assert!(memory.make_room(TABLE_BYTES));
-            budget.take(Holder::Tables, TABLE_BYTES);
-            let (is_open, is_used) = (AtomicBool::new(true), AtomicBool::new(true));
-            let (budget, run_bytes) = (Arc::clone(&budget), AtomicU64::new(RUN_BYTES));
-            let looked_at = Default::default();
-            let table = Arc::new(Fake { budget, is_open, is_used, run_bytes, looked_at });
-            let weak: Weak<Fake> = Arc::downgrade(&table);
-            memory.opened(weak);
-            table
-        };
-        let tables = (0..count).map(open).collect();
-        (memory, tables)
-    }
-
-    /// A get finds most tables of its runs open, and opens the others: these must not close those.
-    #[test]
-    fn openings_leave_tables_in_use_alone() {
-        let (memory, tables) = full(100);
-        for _ in 0..50 {
-            for _ in 0..90 {
-                assert!(!memory.make_room(TABLE_BYTES));
-            }
-            tables.iter().for_each(|table| table.read());
-        }
-        assert!(tables.iter().all(|table| table.is_open()));
-        let looks =
-            tables.iter().map(|table| table.looked_at.load(Ordering::Relaxed)).sum::<usize>();
-        assert!(looks <= 50 * 90, "openings looked at {looks} tables");
-    }
-
-    /// In a period of its own at least one table was asked often: what was not used in it at all
-    /// gives way.
-    #[test]
-    fn a_table_that_is_asked_often_takes_the_room_of_an_idle_one() {
-        let (memory, tables) = full(10);
-        let counts = [CountsSince::default(), CountsSince::default()];
-        // Both counted in part of the first period only, so one period is over.
-        let found = counts.each_ref().map(|counts| memory.make_room_for_asked(1, ASKED, counts));
-        assert_eq!(found, [false, false]);
-        tables.iter().skip(1).for_each(|table| table.read());
-        assert!(memory.make_room_for_asked(TABLE_BYTES, ASKED, &counts[0]));
-        assert!(!tables[0].is_open());
-        assert!(tables.iter().skip(1).all(|table| table.is_open()));
-    }
-
-    /// Of all tables that are asked those of the smallest runs are asked most for their bytes.
-    #[test]
-    fn a_table_of_a_much_larger_run_gives_way_to_one_that_is_asked() {
-        let (memory, tables) = full(10);
-        let of_run = |n: usize, bytes| tables[n].run_bytes.store(bytes, Ordering::Relaxed);
-        of_run(3, 4 * RUN_BYTES);
-        of_run(5, 8 * RUN_BYTES);
-        of_run(7, RUN_BYTES / 4);
-        let counts = [(); 9].map(|()| CountsSince::default());
-        // A period begins, in which all are used.
-        let asks = |n: usize, claim| {
-            tables.iter().for_each(|table| table.read());
-            memory.make_room_for_asked(1, claim, &counts[n])
-        };
-        let open = || (0..10).filter(|n| tables[*n].is_open()).collect::<Vec<_>>();
-        assert!(asks(0, ASKED));
-        assert_eq!(open(), [0, 1, 2, 3, 4, 6, 7, 8, 9]);
-        memory.budget.take(Holder::Tables, TABLE_BYTES);
-        assert!(asks(1, ASKED));
-        assert_eq!(open(), [0, 1, 2, 4, 6, 7, 8, 9]);
-        memory.budget.take(Holder::Tables, TABLE_BYTES);
-        assert!(!asks(2, ASKED), "the others' runs are not larger");
-        assert!(!memory.make_room(1), "an opening is no ask");
-        assert_eq!(open(), [0, 1, 2, 4, 6, 7, 8, 9]);
-        assert!(asks(3, Claim::OfRun(RUN_BYTES / 2)));
-        assert_eq!(open().len(), 7);
-        assert!(tables[7].is_open());
-    }
-
-    /// Without tables that are held in parts and asked, openings alone show what is idle.
-    #[test]
-    fn many_openings_close_what_is_not_used() {
-        let (memory, tables) = full(10);
-        let opened = (0..40).position(|_| {
-            tables[3].read();
-            memory.make_room(5 * TABLE_BYTES)
-        });
-        assert!(opened.is_some_and(|openings| openings > 10), "{opened:?}");
-        assert!(tables[3].is_open());
-        assert_eq!(tables.iter().filter(|table| table.is_open()).count(), 5);
-    }
-
-    #[test]
-    fn a_smaller_budget_closes_tables_in_use() {
-        let (memory, tables) = full(10);
-        memory.budget.set_bytes(4 * TABLE_BYTES * BUDGET_SHARE);
-        memory.keep_to_share();
-        assert_eq!(tables.iter().filter(|table| table.is_open()).count(), 4);
-    }
-}
+mod tests;

@@ -6,8 +6,8 @@ use super::super::index::{FlatIndex, Index, TreeIndex};
 use super::super::properties::TableSummary;
 use super::super::sections_in_parts::Parts;
 use super::super::writer::MIN_TABLE_BYTES;
-use super::Table;
 use super::reading::read_exact;
+use super::{HeldParts, HeldSizes, Table};
 use crate::filter::Filters;
 use std::ops::Deref;
 use std::path::Path;
@@ -23,12 +23,12 @@ impl Table {
     /// [`Error::Corruption`] when anything but the data blocks is damaged, [`Error::Io`], or
     /// [`Error::OutOfMemory`].
     pub fn open(file: Arc<dyn File>, path: &Path, identity: u64) -> Result<Self> {
-        Self::open_within(file, path, identity, |_| true)
+        Self::open_within(file, path, identity, |_| HeldParts::All)
     }
 
-    /// As [`Table::open`], with index and filter in memory when `has_room` says so of about how
-    /// many bytes they take; otherwise they are read part by part through the block source of each
-    /// call.
+    /// As [`Table::open`], with as much of index and filter in memory as `choose` says, which is
+    /// told about how many bytes they take; the rest is read part by part through the block source
+    /// of each call.
     ///
     /// # Errors
     /// As [`Table::open`].
@@ -36,7 +36,7 @@ impl Table {
         file: Arc<dyn File>,
         path: &Path,
         identity: u64,
-        has_room: impl FnOnce(u64) -> bool,
+        choose: impl FnOnce(HeldSizes) -> HeldParts,
     ) -> Result<Self> {
         let len = file.len().map_err(|error| Error::io("read length", path, error))?;
         if len < MIN_TABLE_BYTES {
@@ -51,9 +51,10 @@ impl Table {
             Error::corruption(path, section.offset, text)
         };
         // In memory an index has another form, of about twice the size.
-        let wanted = footer.filter.len + 2 * footer.index.len;
+        let sizes = HeldSizes { filter: footer.filter.len, index: 2 * footer.index.len };
+        let held = choose(sizes);
         let mut parts =
-            (!has_room(wanted)).then(|| Box::new(Parts::new(footer.filter.offset, wanted)));
+            (held != HeldParts::All).then(|| Box::new(Parts::new(footer.filter.offset, sizes)));
         let bytes = section(footer.index)?;
         let index = match (&mut parts, footer.has_tree_index) {
             (_, true) => TreeIndex::decode(&bytes).map(Index::Tree),
@@ -78,7 +79,8 @@ impl Table {
             0 => Filters::default(),
             _ => {
                 let bytes = section(footer.filter)?;
-                let in_parts = parts.as_mut().is_some_and(|parts| {
+                let read_in_parts = parts.as_mut().filter(|_| held == HeldParts::None);
+                let in_parts = read_in_parts.is_some_and(|parts| {
                     is_stored_raw(footer.filter, &bytes)
                         && parts.cut_filter(identity, footer.filter, &bytes)
                 });

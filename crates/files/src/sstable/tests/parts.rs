@@ -4,10 +4,15 @@ use super::*;
 use crate::sstable::iterator::{Readahead, TableIterator};
 use crate::testing::assert_names_place;
 
-fn open_in_parts(file: &Arc<MemoryFile>) -> tidesdb_base::Result<Table> {
-    let table = Table::open_within(file.clone(), Path::new(PATH), IDENTITY, |_| false)?;
-    assert!(table.is_in_parts() && table.bytes_as_a_whole() > 0);
+fn open_holding(file: &Arc<MemoryFile>, held: HeldParts) -> tidesdb_base::Result<Table> {
+    let table = Table::open_within(file.clone(), Path::new(PATH), IDENTITY, |_| held)?;
+    assert!(table.is_in_parts() && table.sizes().both() > 0);
+    assert!(held == HeldParts::None || table.held_parts() == held);
     Ok(table)
+}
+
+fn open_in_parts(file: &Arc<MemoryFile>) -> tidesdb_base::Result<Table> {
+    open_holding(file, HeldParts::None)
 }
 
 #[test]
@@ -17,7 +22,8 @@ fn parts_answer_as_an_ordered_map_does() {
         for (filter, index) in filters_and_forms() {
             let (file, summary) =
                 write(&model, TableOptions { filter, index, ..options(block_size) });
-            let (table, whole) = (open_in_parts(&file).unwrap(), open(&file).unwrap());
+            let held = [HeldParts::None, HeldParts::Filter][rng.index(2)];
+            let (table, whole) = (open_holding(&file, held).unwrap(), open(&file).unwrap());
             assert_eq!(*table.summary(), summary, "{name}");
             assert_eq!(table.has_filter(), whole.has_filter(), "{name}");
             table.verify().unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -55,6 +61,10 @@ fn a_table_in_parts_takes_little_memory() {
     let whole = open(&file).unwrap().memory_bytes();
     let parts = open_in_parts(&file).unwrap().memory_bytes();
     assert!(parts * 8 < whole, "{parts} of {whole}");
+    let filter = open_holding(&file, HeldParts::Filter).unwrap();
+    let (sizes, bytes) = (filter.sizes(), filter.memory_bytes() as u64);
+    assert!(sizes.index * 4 > sizes.filter, "{sizes:?}: nothing was put to the test");
+    assert!((sizes.filter..sizes.filter + sizes.index / 2).contains(&bytes), "{bytes}");
 }
 
 #[test]

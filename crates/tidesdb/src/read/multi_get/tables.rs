@@ -93,7 +93,7 @@ impl<'k, C: Collect> Many<'_, 'k, C> {
             if before.is_none_or(|before| !Arc::ptr_eq(before, file)) {
                 let Some(open) = file.table()?.as_ref().map(Arc::clone) else { continue };
                 if open.is_in_parts() {
-                    file.asked_in_parts(&open);
+                    file.asked_in_parts(&open, true);
                 }
                 round.tables.push(open);
                 before = Some(file);

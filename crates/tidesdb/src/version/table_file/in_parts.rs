@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidesdb_base::error::Result;
-use tidesdb_files::sstable::{BlockSource, Table};
+use tidesdb_files::sstable::{BlockSource, HeldParts, Table};
 
 use super::TableFile;
-use crate::cache::CountsSince;
+use crate::cache::{CountsSince, Wanted};
 
 /// Gets of a table that is held in parts after which it is tried to hold it as a whole: reading all
 /// of index and filter costs what some hundred reads of parts cost.
@@ -109,29 +109,45 @@ impl TableFile {
         is_last: bool,
         blocks: &S,
     ) -> Result<FilterAnswer> {
-        self.asked_in_parts(table);
-        let is_spared = is_last && table.reads_filter() && !self.asked_in_parts.many_are_absent();
-        if !table.has_filter() || is_spared {
+        if table.held_parts() == HeldParts::Filter {
+            return Ok(self.ask_held(table, hash));
+        }
+        let is_spared = is_last && !self.asked_in_parts.many_are_absent();
+        self.asked_in_parts(table, !is_spared);
+        if is_spared {
             return Ok(FilterAnswer::Unasked);
         }
-        if table.may_contain(hash) && table.may_contain_by_parts(hash, blocks)? {
+        if table.may_contain_by_parts(hash, blocks)? {
             return Ok(FilterAnswer::Passes);
         }
         self.found_in_parts(false);
         Ok(FilterAnswer::Excludes)
     }
 
-    /// Notes a get of the open table, which is held in parts: of many, it is held as a whole once
+    /// As [`TableFile::ask_filter`], of a table of which the filter is held. Only a get that comes
+    /// to its index is one that more of the table would help.
+    fn ask_held(self: &Arc<Self>, table: &Table, hash: u64) -> FilterAnswer {
+        if !table.may_contain(hash) {
+            return FilterAnswer::Excludes;
+        }
+        self.asked_in_parts(table, false);
+        if table.has_filter() { FilterAnswer::Passes } else { FilterAnswer::Unasked }
+    }
+
+    /// Notes a get of the open table, which is held in parts: of many, more of it is held once
     /// there is room for that.
-    pub(crate) fn asked_in_parts(self: &Arc<Self>, table: &Table) {
+    pub(crate) fn asked_in_parts(self: &Arc<Self>, table: &Table, needs_filter: bool) {
         let asked = &self.asked_in_parts;
         if !asked.note_get() {
             return;
         }
-        let (memory, bytes) = (&self.file.context().table_memory, table.bytes_as_a_whole());
-        if memory.make_room_for_asked(bytes, self.claim(), &asked.counts_since) {
+        let memory = &self.file.context().table_memory;
+        let (sizes, held) = (table.sizes(), table.held_parts());
+        let wanted = Wanted { sizes, held, needs_filter };
+        let room = memory.make_room_for_asked(wanted, self.claim(), &asked.counts_since);
+        if room != held {
             // What keeps it from being read is an error of the reads that need it.
-            let _ = self.open_as(|_| true);
+            let _ = self.open_as(|_| room);
         }
     }
 
@@ -147,7 +163,7 @@ mod tests {
     use tidesdb_base::options::{DbOptions, FamilyOptions};
 
     use super::*;
-    use crate::cache::TableMemory;
+    use crate::cache::{HeldTable, TableMemory};
     use crate::db::{Components, Db};
     use crate::handles::Family;
     use crate::memory::Holder;
@@ -206,7 +222,51 @@ mod tests {
         assert!((3.0..3.1).contains(&read), "{read}");
     }
 
-    /// A get meets the runs from the newest on: those that are small are held as a whole.
+    /// The filters of most tables had no room, and a get read a part of each that it asked.
+    #[test]
+    fn a_filter_is_held_where_the_index_has_no_room() {
+        let options = DbOptions::default().block_cache_bytes(0);
+        let db = Db::open_with("/db", options, Components::simulated()).unwrap();
+        let options = FamilyOptions::default().l1_file_count_trigger(1000).block_size(128);
+        let family = db.create_family("keys", options).unwrap();
+        for step in [1, 2] {
+            let keys = (0..KEYS).filter(|n| n % 4 < step);
+            keys.for_each(|n| family.put(&key(n), &[7; 100]).unwrap());
+            family.flush().unwrap();
+        }
+        let budget = &db.core().memory.budget;
+        let version = family.state().current_version();
+        let tables: Vec<_> = version.tables().collect();
+        assert_eq!(tables.len(), 2);
+        // Room for both filters, and not for an index besides.
+        budget.take(Holder::Tables, budget.bytes());
+        let in_parts = |file: &&Arc<TableFile>| {
+            let open = file.table().unwrap();
+            let table = open.as_ref().unwrap();
+            assert_eq!(table.held_parts(), HeldParts::None);
+            table.memory_bytes() as u64 + table.sizes().filter
+        };
+        let room = tables.iter().map(in_parts).sum::<u64>() + 1024;
+        tables.iter().for_each(|file| file.close());
+        budget.give_back(Holder::Tables, budget.bytes());
+        budget.take(Holder::Tables, TableMemory::share_of(budget.bytes()) - room);
+        let absent = || (3..KEYS).step_by(4);
+        // The first that is opened finds room for its index. It gives way to the other's filter, at
+        // the second try at the latest.
+        for _ in 0..=2 * ASKED_BEFORE_NEXT_TRY / KEYS * 4 {
+            read_by_each(&family, absent(), false);
+        }
+        let read = read_by_each(&family, absent(), false);
+        assert!(read < 0.2, "{read}");
+        let read = read_by_each(&family, (0..KEYS).step_by(4).take(1000), true);
+        assert!((2.0..2.1).contains(&read), "{read}");
+        let held = |file: &&Arc<TableFile>| file.if_open().as_ref().map(|t| t.held_parts());
+        assert!(tables.iter().all(|file| held(file) == Some(HeldParts::Filter)));
+        let bytes = budget.table_bytes();
+        assert!(bytes <= TableMemory::share_of(budget.bytes()), "{bytes}");
+    }
+
+    /// A get meets the runs from the newest on: those that are small are held.
     #[test]
     fn a_small_run_takes_the_place_of_a_large_one() {
         let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
@@ -219,21 +279,22 @@ mod tests {
         let version = family.state().current_version();
         let large = &version.runs[1].tables[0];
         let small = &version.runs[0].tables[0];
-        let in_parts = |file: &Arc<TableFile>| file.if_open().as_ref().map(|t| t.is_in_parts());
+        let held = |file: &Arc<TableFile>| file.if_open().as_ref().map(|t| t.held_parts());
         drop(large.table().unwrap());
         // Without the large one, half of it has room.
         let budget = &db.core().memory.budget;
         let share = TableMemory::share_of(budget.bytes());
         budget.take(Holder::Tables, share - budget.table_bytes() / 2);
-        assert_eq!(in_parts(large), Some(false));
+        assert_eq!(held(large), Some(HeldParts::All));
         for n in (1..KEYS).step_by(2).cycle().take(10_000) {
             assert!(family.get(&key(n)).unwrap().is_some());
         }
-        assert_eq!(in_parts(small), Some(false), "asked as often, and much smaller");
-        assert_eq!(in_parts(large), Some(true));
+        assert_ne!(held(small), Some(HeldParts::None), "asked as often, and much smaller");
+        assert_ne!(held(large), Some(HeldParts::All));
         for n in (1..KEYS).step_by(2).cycle().take(20_000) {
             assert!(family.get(&key(n)).unwrap().is_some());
         }
-        assert_eq!((in_parts(small), in_parts(large)), (Some(false), Some(true)));
+        assert_ne!(held(small), Some(HeldParts::None));
+        assert_ne!(held(large), Some(HeldParts::All));
     }
 }

@@ -21,8 +21,8 @@ const KEY_BYTES: usize = 16;
 /// What is in memory of each file beside its record: path, counts, places in lists.
 const FILE_BYTES: f64 = 300.0;
 /// What finds the parts of an open table's index and filter, for each of its bytes: a block of the
-/// index for 128 blocks of 4 KiB, and a checksum for 2 KiB of a filter of ten bits an entry.
-const PARTS_SHARE: f64 = 64.0 / (128.0 * 4096.0) + 8.0 * 1.25 / (2048.0 * 100.0);
+/// index for 32 blocks of 4 KiB, and a checksum for 2 KiB of a filter of ten bits an entry.
+const PARTS_SHARE: f64 = 64.0 / (32.0 * 4096.0) + 8.0 * 1.25 / (2048.0 * 100.0);
 /// Of an open table without its parts.
 const OPEN_BYTES: f64 = 600.0;
 /// A reference of a table to a value log, of the table and of its run.
