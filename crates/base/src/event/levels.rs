@@ -52,12 +52,12 @@ impl fmt::Display for StallReason {
 /// How much of the memory budget is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MemoryLevel {
-    /// Under 60 %: nothing is done.
+    /// Under 80 %: nothing is done.
     #[default]
     Normal,
-    /// From 60 %: large memtables are written out early and the block cache gives way.
+    /// From 80 %: large memtables are written out early and the block cache gives way.
     Elevated,
-    /// From 75 %: writers are slowed down as well.
+    /// From 87 %: writers are slowed down as well.
     High,
     /// From 95 %: writers wait until a flush has freed memory.
     Critical,

@@ -1,6 +1,6 @@
 //! What has to give way at a given use of memory.
 //!
-//! Four levels: normal under 60 % of the budget, elevated under 75, high under 95, critical. The
+//! Four levels: normal under 80 % of the budget, elevated under 87, high under 95, critical. The
 //! block cache and the recycled blocks of memtables take what the others leave up to a little less
 //! than the first bound, within limits. What memtables once took is kept free for them: memory
 //! that the cache gave back is in pieces that memtables cannot use. So the cache does not breathe
@@ -10,12 +10,14 @@
 use tidesdb_base::event::MemoryLevel;
 
 /// Bounds of the levels in per cent of the budget.
-const ELEVATED_PERCENT: u64 = 60;
-const HIGH_PERCENT: u64 = 75;
+const ELEVATED_PERCENT: u64 = 80;
+const HIGH_PERCENT: u64 = 87;
 const CRITICAL_PERCENT: u64 = 95;
 
 /// What block cache and recycled blocks fill up, and flushes bring the use of memory back to.
-const TARGET_PERCENT: u64 = 55;
+/// Tables, log, cache and compactions may take some 60 % for long. What is left up to here is for
+/// memtables: were it little, each would be written out when it has hardly begun.
+const TARGET_PERCENT: u64 = 75;
 
 /// Bounds of the block cache in per cent of the budget.
 const LEAST_CACHE_PERCENT: u64 = 10;
@@ -93,6 +95,8 @@ pub(crate) struct MemoryPlan {
     pub flush_bytes: u64,
     /// Memtables smaller than this are not worth it.
     pub least_flush_bytes: u64,
+    /// The same while others are being written out, which will free more.
+    pub least_flush_bytes_beside_others: u64,
     /// Bytes of memtables from which on the plan has to be made anew.
     pub memtable_bound: u64,
     /// What is left before writers have to wait.
@@ -149,6 +153,10 @@ pub(crate) fn plan(held: &MemoryUse, wish: &MemoryWish) -> MemoryPlan {
             // worth a file when scans do.
             MemoryLevel::Critical => budget / 16384,
         },
+        least_flush_bytes_beside_others: match level {
+            MemoryLevel::Critical => budget / 16384,
+            _ => budget / 64,
+        },
         memtable_bound: first.max(held.memtables.saturating_add(step)),
         room_bytes: percent(budget, CRITICAL_PERCENT).saturating_sub(used),
     }
@@ -183,14 +191,14 @@ mod tests {
     fn levels_follow_from_what_cannot_be_given_back() {
         // memtables, cache, others in MiB of a budget of 100 -> level, cache capacity
         let table = [
-            (0, 0, 0, MemoryLevel::Normal, 25),
-            (20, 40, 0, MemoryLevel::Normal, 25),
-            (35, 40, 0, MemoryLevel::Normal, 20),
-            (20, 40, 10, MemoryLevel::Normal, 15),
-            (49, 40, 0, MemoryLevel::Normal, 10),
-            (55, 40, 0, MemoryLevel::Elevated, 10),
-            (55, 0, 0, MemoryLevel::Normal, 10),
-            (70, 40, 0, MemoryLevel::High, 10),
+            (0, 0, 0, MemoryLevel::Normal, 40),
+            (20, 40, 0, MemoryLevel::Normal, 40),
+            (40, 40, 0, MemoryLevel::Normal, 35),
+            (20, 40, 10, MemoryLevel::Normal, 35),
+            (69, 40, 0, MemoryLevel::Normal, 10),
+            (72, 40, 0, MemoryLevel::Elevated, 10),
+            (72, 0, 0, MemoryLevel::Normal, 10),
+            (80, 40, 0, MemoryLevel::High, 10),
             (90, 10, 0, MemoryLevel::Critical, 10),
             (0, 0, 96, MemoryLevel::Critical, 10),
             (1, 0, 10_000, MemoryLevel::Critical, 10),
@@ -206,10 +214,10 @@ mod tests {
 
     #[test]
     fn the_cache_does_not_take_what_memtables_come_back_for() {
-        assert!(plan_of(&held(0, 0, 0), 100, 45).cache_bytes <= 10 * MIB);
-        let (empty, full) = (held(5, 10, 5), held(45, 10, 5));
-        let before = plan_of(&full, 100, 45).cache_bytes;
-        assert_eq!(plan_of(&empty, 100, 45).cache_bytes, before);
+        assert!(plan_of(&held(0, 0, 0), 100, 65).cache_bytes <= 10 * MIB);
+        let (empty, full) = (held(5, 10, 5), held(65, 10, 5));
+        let before = plan_of(&full, 100, 65).cache_bytes;
+        assert_eq!(plan_of(&empty, 100, 65).cache_bytes, before);
     }
 
     #[test]
@@ -223,7 +231,7 @@ mod tests {
 
     #[test]
     fn recycled_blocks_go_before_anything_is_flushed() {
-        let use_now = MemoryUse { recycled: 50 * MIB, ..held(30, 20, 5) };
+        let use_now = MemoryUse { recycled: 50 * MIB, ..held(49, 20, 5) };
         let plan = plan_of(&use_now, 100, 0);
         assert_eq!((plan.level, plan.flush_bytes), (MemoryLevel::Normal, 0));
         assert!(plan.recycled_bytes <= 2 * MIB, "{plan:?}");
@@ -231,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_is_to_be_flushed_brings_the_level_back_to_normal() {
-        for memtables in [52, 60, 70, 80, 94] {
+        for memtables in [71, 73, 75, 80, 94] {
             let before = held(memtables, 40, 0);
             let first = plan_of(&before, 100, memtables);
             assert!(first.flush_bytes > 0 && first.flush_bytes <= before.memtables, "{first:?}");
@@ -244,6 +252,17 @@ mod tests {
         }
     }
 
+    /// Twenty-four kilobytes were written out at once while fourteen megabytes were being.
+    #[test]
+    fn beside_a_flush_only_what_is_large_is_written_out() {
+        let plan = |memtables| plan_of(&held(memtables, 10, 10), 100, 0);
+        let (high, critical) = (plan(70), plan(90));
+        assert_eq!((high.level, critical.level), (MemoryLevel::High, MemoryLevel::Critical));
+        assert!(high.least_flush_bytes < MIB / 16);
+        assert!(high.least_flush_bytes_beside_others > MIB);
+        assert!(critical.least_flush_bytes_beside_others < MIB / 16);
+    }
+
     #[test]
     fn the_next_look_is_never_behind_and_never_far_ahead() {
         for memtables in 0..200 {
@@ -251,7 +270,7 @@ mod tests {
             let plan = plan_of(&now, 100, 0);
             let bound = plan.memtable_bound;
             assert!(bound > now.memtables);
-            let expected = (40 * MIB).max(now.memtables + MIB);
+            let expected = (60 * MIB).max(now.memtables + MIB);
             assert!(bound <= expected, "{memtables}: {}", bound / MIB);
         }
     }

@@ -96,6 +96,19 @@ pub(crate) fn memory_budget(options: &DbOptions, setting: u64) -> u64 {
     available.map_or(u64::MAX, |bytes| (bytes / 4 * 3).max(options.least_memory_budget()))
 }
 
+/// A log segment takes one part in so many of the memory budget at most.
+const LOG_SHARE: u64 = 32;
+/// Log segments have at least so many bytes, and a multiple of it where the budget bounds them.
+const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
+
+/// Options whose log takes a small part of the memory budget: two segments are mapped.
+fn with_small_log(mut options: DbOptions) -> DbOptions {
+    let most = memory_budget(&options, options.max_memory_usage) / LOG_SHARE;
+    let most = (most / LEAST_SEGMENT_BYTES).max(1) * LEAST_SEGMENT_BYTES;
+    options.log_segment_bytes = options.log_segment_bytes.min(most);
+    options
+}
+
 fn build(
     path: &Path,
     options: DbOptions,
@@ -104,6 +117,7 @@ fn build(
     directory: OwnedDirectory,
 ) -> Result<Owner> {
     let OwnedDirectory { vfs, lock, found } = directory;
+    let options = with_small_log(options);
     let (files, memory) = shared_memory(path, &options, &vfs, lock);
     let mut state = found.as_ref().map(|found| found.state.clone()).unwrap_or_default();
     let identity = DatabaseId::next();

@@ -431,3 +431,14 @@ fn a_log_that_names_a_family_which_never_was_is_damage() {
         }
     }
 }
+
+/// Two segments of 8 MiB are mapped by default: a sixth of a budget of 96 MiB.
+#[test]
+fn the_log_takes_a_small_part_of_the_budget() {
+    for (mib, segment) in [(64, 2 << 20), (96, 3 << 20), (1024, 8 << 20)] {
+        let options = DbOptions::default().max_memory_usage(mib << 20);
+        let db = Db::open_with("/db", options, Components::simulated()).unwrap();
+        assert_eq!(db.core().env.options.log_segment_bytes, segment, "{mib}");
+        assert_eq!(db.stats().memory.log_bytes, 2 * segment, "{mib}");
+    }
+}

@@ -9,6 +9,7 @@ use crate::memory::MemoryPlan;
 
 /// Families that are frozen at once for the sake of memory.
 const MOST_FROZEN_AT_ONCE: usize = 64;
+
 impl Core {
     /// Makes a new plan for memory and does what it asks of memtables.
     #[cold]
@@ -51,11 +52,16 @@ impl Core {
             if !view.frozen.is_empty() {
                 self.schedule_flush(&family);
             }
-            if bytes >= plan.least_flush_bytes && !view.active.is_empty() {
+            if !view.active.is_empty() {
                 drop(view);
                 active.push((bytes, family));
             }
         }
+        let least = match frozen_bytes {
+            0 => plan.least_flush_bytes,
+            _ => plan.least_flush_bytes_beside_others,
+        };
+        active.retain(|(bytes, _)| *bytes >= least);
         active.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         for (bytes, family) in active.into_iter().take(MOST_FROZEN_AT_ONCE) {
             if frozen_bytes >= plan.flush_bytes {
@@ -64,5 +70,48 @@ impl Core {
             self.freeze_and_flush(&family, 0);
             frozen_bytes += bytes;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidesdb_base::event::MemoryLevel;
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+
+    use crate::db::{Components, Db};
+    use crate::memory::Holder;
+
+    /// What was put while megabytes were written out became a table of a few kilobytes, and the
+    /// next few kilobytes another one.
+    #[test]
+    fn beside_a_flush_no_small_memtable_is_written_out() {
+        let scheduler = Arc::new(ManualScheduler::new(1));
+        let components = Components {
+            vfs: SimVfs::new(1),
+            scheduler: Arc::clone(&scheduler) as _,
+            clock: Arc::new(ManualClock::new(1000)),
+        };
+        let options = DbOptions::default().max_memory_usage(16 << 20).log_segment_bytes(64 << 10);
+        let db = Db::open_with("/db", options, components).unwrap();
+        let options = FamilyOptions::default().min_disk_space(0);
+        let family = db.create_family("family", options).unwrap();
+        let (core, state) = (db.core(), family.state());
+        let frozen = || state.view.load().frozen.len();
+        let put = || (0..100_u8).for_each(|n| family.put(&[n], &[n; 100]).unwrap());
+        put();
+        core.freeze_and_flush(state, 0);
+        assert_eq!(frozen(), 1);
+        put();
+        let budget = &core.memory.budget;
+        let _scans = budget.reserve(Holder::Scans, budget.bytes() / 10 * 9 - budget.held().total());
+        assert_eq!(core.review_memory().level, MemoryLevel::High);
+        assert_eq!(frozen(), 1);
+        // With nothing else to write out, it is worth it.
+        scheduler.run_until_idle();
+        assert_eq!(frozen(), 0);
+        assert!(state.view.load().active.is_empty());
     }
 }
