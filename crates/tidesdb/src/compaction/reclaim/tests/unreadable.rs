@@ -100,36 +100,6 @@ fn tables_that_can_be_read_are_written_anew_beside_one_that_can_not() {
     assert_eq!(bench.family.iter().unwrap().entries().count(), 8 * 30);
 }
 
-/// Values that can't be read kept all value logs behind theirs from being emptied.
-#[test]
-fn value_logs_that_can_be_read_are_emptied_beside_one_that_can_not() {
-    let bench = bench(|options| options.klog_value_threshold(512).l1_file_count_trigger(100));
-    let logs = || {
-        let version = bench.family.state().current_version();
-        version.value_logs.values().map(|file| file.path().to_owned()).collect::<Vec<_>>()
-    };
-    for prefix in ['a', 'b'] {
-        (0..300).for_each(|n| bench.family.put(format!("{prefix}{n:03}"), [7; 1000]).unwrap());
-        bench.family.flush().unwrap();
-    }
-    let written = logs();
-    let (first, second) = (&written[0], written.last().unwrap());
-    // Those of `a` have less left, and are looked at first.
-    for (prefix, kept) in [('a', 5), ('b', 3)] {
-        for n in (0..300).filter(|n| n % kept > 0) {
-            bench.family.delete(format!("{prefix}{n:03}")).unwrap();
-        }
-    }
-    bench.family.flush().unwrap();
-    bench.faults.fail_reads_of(name(first), 4096..1 << 30);
-    bench.db.core().reclaim_tables(bench.family.state()).unwrap();
-    assert!(bench.faults.fired() > 0, "nothing was put to the test");
-    let left = logs();
-    assert!(left.contains(first) && !left.contains(second), "{left:?}");
-    bench.faults.clear_faults();
-    assert_eq!(bench.family.iter().unwrap().entries().count(), 60 + 100);
-}
-
 /// A table was replaced by what was read of it, though that was less than it holds (I-33).
 #[test]
 fn a_table_of_which_a_part_was_not_found_is_not_replaced() {
