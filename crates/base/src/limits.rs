@@ -15,6 +15,9 @@ pub const DIRECT_VALUE_BYTES: usize = 1 << 20;
 /// Largest encoded write batch, in bytes, not counting values that go straight to a value log.
 pub const MAX_BATCH_BYTES: usize = 1 << 30;
 
+/// Smallest segment of the log, in bytes: 64 KiB.
+pub const MIN_LOG_SEGMENT_BYTES: u64 = 64 << 10;
+
 /// Longest name of a column family, in bytes.
 pub const MAX_FAMILY_NAME_BYTES: usize = 127;
 

@@ -160,6 +160,16 @@ fn gets<S: BlockSource>(table: &Table, keys: &[Key], source: &S) -> Result<usize
     Ok(right)
 }
 
+fn seeks<S: BlockSource>(table: &Table, keys: &[Key], source: S) -> Result<usize> {
+    let mut entries = TableIterator::new(table, source, Readahead::None);
+    let mut right = 0;
+    for key in keys {
+        entries.seek(key)?;
+        right += usize::from(entries.key() == key);
+    }
+    Ok(right)
+}
+
 fn walk<S: BlockSource>(table: &Table, source: S, readahead: Readahead) -> Result<usize> {
     let mut entries = TableIterator::new(table, source, readahead);
     let (mut count, mut sum) = (0, 0u64);
@@ -227,15 +237,7 @@ fn measure(table: &Table, keys: &[Key], absent: &[Key]) -> Result<()> {
         Ok(picked.len())
     })?;
     time("get, uncached", picked.len(), || gets(table, &picked, &&from_file))?;
-    time("seek, uncached", picked.len(), || {
-        let mut entries = TableIterator::new(table, &from_file, Readahead::None);
-        let mut right = 0;
-        for key in &picked {
-            entries.seek(key)?;
-            right += usize::from(entries.key() == key);
-        }
-        Ok(right)
-    })?;
+    time("seek, uncached", picked.len(), || seeks(table, &picked, &from_file))?;
     time("walk, uncached, 64 KiB read-ahead", keys.len(), || {
         walk(table, Uncached, Readahead::Bytes(64 << 10))
     })?;
@@ -250,15 +252,7 @@ fn measure(table: &Table, keys: &[Key], absent: &[Key]) -> Result<()> {
     let hot: Vec<Key> = (0..300_000).map(|_| few[rng.index(few.len())]).collect();
     time("get, cached", picked.len(), || gets(table, &picked, &slots))?;
     time("get, cached, in the processor's caches too", hot.len(), || gets(table, &hot, &slots))?;
-    time("seek, cached", picked.len(), || {
-        let mut entries = TableIterator::new(table, &slots, Readahead::None);
-        let mut right = 0;
-        for key in &picked {
-            entries.seek(key)?;
-            right += usize::from(entries.key() == key);
-        }
-        Ok(right)
-    })?;
+    time("seek, cached", picked.len(), || seeks(table, &picked, &slots))?;
     time("walk, cached", keys.len(), || walk(table, &slots, Readahead::None))
 }
 /// The arguments, without the one that `cargo bench` adds.

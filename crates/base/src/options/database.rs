@@ -4,6 +4,7 @@ use super::{SyncMode, refuse, setters::setters};
 use crate::error::Result;
 use crate::event::{EventListener, LogLevel};
 use crate::key_order::KeyOrders;
+use crate::limits::MIN_LOG_SEGMENT_BYTES;
 use std::path::PathBuf;
 
 /// The smallest memory budget that leaves every part of the engine room to work, in bytes.
@@ -146,7 +147,7 @@ impl DbOptions {
     /// [`crate::Error::InvalidOptions`] listing all problems.
     pub fn validate(&self) -> Result<()> {
         let mut problems = Vec::new();
-        if self.log_segment_bytes < 64 << 10 || self.log_segment_bytes > 1 << 30 {
+        if self.log_segment_bytes < MIN_LOG_SEGMENT_BYTES || self.log_segment_bytes > 1 << 30 {
             problems.push(format!(
                 "log_segment_bytes is {}, must be between 65536 and 1073741824",
                 self.log_segment_bytes

@@ -40,6 +40,12 @@ pub struct TableRecord {
 }
 
 impl TableRecord {
+    /// Bytes of values in value logs that the table points to.
+    #[must_use]
+    pub fn value_bytes(&self) -> u64 {
+        self.value_references.iter().map(|(_, bytes)| bytes).sum()
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         for number in [
             self.number,

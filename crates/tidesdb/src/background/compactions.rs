@@ -92,11 +92,8 @@ impl Core {
             }
             Err(Error::Closed | Error::FamilyDropped(_) | Error::CompactionsStopped) => {}
             Err(e) => {
-                let may_pass = e.kind() == ErrorKind::Io;
                 self.note_failure(family, &family.compactions.failure, e);
-                if may_pass {
-                    self.read_failed_files_later();
-                }
+                self.read_failed_files_later(family);
                 if family.current_version().damaged_files() > damaged {
                     // The next plan does without what was set aside.
                     self.schedule_compaction(family);

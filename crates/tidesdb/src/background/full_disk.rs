@@ -68,7 +68,8 @@ impl Core {
         let tries = match deletes {
             true => MOST_TRIES,
             false => {
-                u32::from(is_due && self.flow.disk.has_deletions(self.isolation.snapshots.oldest()))
+                let snapshots = || self.isolation.snapshots.list();
+                u32::from(is_due && self.flow.disk.has_deletions(&snapshots()))
             }
         };
         for _ in 0..tries {
@@ -150,7 +151,8 @@ impl Core {
         let _one_at_a_time = lock(&self.flow.disk.reclaim);
         let Some(_at_work) = Reclaiming::begin(self) else { return };
         let started = self.env.clock.monotonic_nanos();
-        self.flow.disk.begin_reclaim(self.isolation.snapshots.oldest());
+        let published = || self.storage.log.published();
+        self.flow.disk.begin_reclaim(published, || self.isolation.snapshots.list());
         self.storage.log.remove_free_segments();
         self.remove_orphans();
         // In a log that failed for want of space nothing can be deleted.
@@ -162,9 +164,7 @@ impl Core {
             // What could be collected is; the rest stays as it is.
             let collected = self.reclaim_tables(&family);
             is_all &= family.view.load().frozen.is_empty() && matches!(collected, Ok(true));
-            if family.current_version().damaged_files() > 0 {
-                self.read_failed_files_later();
-            }
+            self.read_failed_files_later(&family);
             self.storage.files.obsolete.sweep();
         }
         if !is_all {

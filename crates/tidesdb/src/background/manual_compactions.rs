@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidesdb_base::error::{Error, ErrorKind, Result};
+use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::StallReason;
 
 use crate::compaction::plan::{self, CompactionPlan};
@@ -62,9 +62,7 @@ impl Core {
             }
             check(&family.current_version())
         });
-        if matches!(&result, Err(e) if e.kind() == ErrorKind::Io) {
-            self.read_failed_files_later();
-        }
+        self.read_failed_files_later(family);
         self.storage.files.obsolete.sweep();
         // Others have made way.
         self.schedule_compaction(family);
@@ -186,5 +184,5 @@ impl Core {
 /// A caller that asks for a compaction of tables gets an error each time that some were left out,
 /// not only by the compaction that met the damage.
 fn left_out<'a>(mut tables: impl Iterator<Item = &'a Arc<TableFile>>) -> Result<()> {
-    tables.find_map(|table| table.damage()).map_or(Ok(()), Err)
+    tables.find_map(|table| table.set_aside.why()).map_or(Ok(()), Err)
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tidesdb_sys::sched::Lane;
 
 use crate::core::Core;
+use crate::family::FamilyState;
 
 /// How long compactions do without a file that the system could not read.
 const BETWEEN_READS: Duration = Duration::from_secs(600);
@@ -57,10 +58,13 @@ impl Core {
         }
     }
 
-    /// Has compactions try after a while to read what the system could not read.
-    pub(super) fn read_failed_files_later(&self) {
+    /// Has compactions try after a while to read files of the family that the system could not
+    /// read, if there are any.
+    pub(super) fn read_failed_files_later(&self, family: &FamilyState) {
         // ORDERING: pairs with the store below, which comes before the retry.
-        if self.work.jobs.awaits_reads.swap(true, Ordering::AcqRel) {
+        if !family.current_version().has_failed_reads()
+            || self.work.jobs.awaits_reads.swap(true, Ordering::AcqRel)
+        {
             return;
         }
         let core = self.this.clone();

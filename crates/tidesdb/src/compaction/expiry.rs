@@ -40,7 +40,7 @@ pub(super) trait ExpiringTable: StepTable {
 
 impl ExpiringTable for Arc<TableFile> {
     fn value_bytes(&self) -> u64 {
-        self.record.value_references.iter().map(|(_, bytes)| bytes).sum()
+        self.record.value_bytes()
     }
 
     fn expiry(&self) -> &ExpiryOctiles {

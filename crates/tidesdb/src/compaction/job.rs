@@ -98,12 +98,7 @@ impl CompactionJob {
     pub(super) fn check_read(&self, tables: &[Arc<TableFile>]) -> Result<()> {
         let mut read = lock(&self.read);
         for table in tables {
-            let (versions, entries) =
-                (read.remove(&table.record.number).unwrap_or(0), table.record.entries);
-            if versions != entries {
-                let detail = format!("expected {entries} entries, a compaction found {versions}");
-                return Err(Error::corruption(table.path(), 0, detail));
-            }
+            table.check_read(read.remove(&table.record.number).unwrap_or(0))?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
+use tidesdb_base::limits::MIN_LOG_SEGMENT_BYTES;
 use tidesdb_base::progress::{Progress, Step};
 use tidesdb_files::manifest::ManifestWriter;
 use tidesdb_files::naming::FileKind;
@@ -53,9 +54,6 @@ pub(super) enum Sharing {
 
 /// Bytes copied at a time.
 const PIECE_BYTES: usize = 1 << 20;
-
-/// Log segments of a copy while it is verified: it has none.
-const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
 
 /// Gives a file a second name; false where that can't be.
 fn link(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<bool> {
@@ -188,7 +186,7 @@ impl Core {
         options.event_log = false;
         // It is read once from the first byte to the last, in the memory of this database.
         options.block_cache_bytes = 0;
-        options.log_segment_bytes = LEAST_SEGMENT_BYTES;
+        options.log_segment_bytes = MIN_LOG_SEGMENT_BYTES;
         options.max_memory_usage = options.least_memory_budget();
         let budget = options.max_memory_usage.min(self.memory.budget.bytes() / 8);
         let _reservation = self.memory.budget.reserve(Holder::Background, budget);

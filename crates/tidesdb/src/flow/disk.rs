@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
+use tidesdb_base::limits::MIN_LOG_SEGMENT_BYTES;
 use tidesdb_lockfree::sync::lock;
 
 /// Volumes below this size are used to the last byte.
@@ -35,9 +36,6 @@ const MEMTABLE_SHARE: u64 = 25;
 
 /// Segments of the log while only the reserve is left.
 const SEGMENTS_PER_RESERVE: u64 = 8;
-
-/// Smallest segment of the log.
-const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
 
 /// Puts are let in again when so large a share of the reserve is free beyond it.
 const SLACK_SHARE: u64 = 4;
@@ -79,7 +77,7 @@ pub(crate) fn largest_segment_bytes(volume_bytes: u64, short: bool) -> u64 {
     let share = if short { SEGMENTS_PER_RESERVE } else { TABLES_PER_RESERVE };
     match reserve_bytes(volume_bytes) {
         0 => u64::MAX,
-        reserve => (reserve / share / 4096 * 4096).max(LEAST_SEGMENT_BYTES),
+        reserve => (reserve / share / 4096 * 4096).max(MIN_LOG_SEGMENT_BYTES),
     }
 }
 
@@ -104,18 +102,14 @@ pub(crate) fn is_half_used(disk: DiskSpace, memory_bytes: u64) -> bool {
     disk.free_bytes < needed_bytes(disk.volume_bytes, memory_bytes)
 }
 
-/// In place of a snapshot, of which none is as new.
-const NO_SNAPSHOT: u64 = u64::MAX;
-
 /// What is known of the space on the disk.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct DiskFlow {
     /// Only the reserve is left.
     short: AtomicBool,
     /// Deletions were committed since garbage was last collected: doing so may help.
     deleted: AtomicBool,
-    /// The oldest snapshot when garbage was last collected, or [`NO_SNAPSHOT`].
-    held_by: AtomicU64,
+    kept: Mutex<Kept>,
     /// Deletions have used up half of the reserve.
     half_used: AtomicBool,
     /// Flushes ignore `min_disk_space`: what they write makes room for more than it takes.
@@ -130,20 +124,13 @@ pub(crate) struct DiskFlow {
     promises: Mutex<Promises>,
 }
 
-impl Default for DiskFlow {
-    fn default() -> Self {
-        Self {
-            short: AtomicBool::default(),
-            deleted: AtomicBool::default(),
-            held_by: AtomicU64::new(NO_SNAPSHOT),
-            half_used: AtomicBool::default(),
-            flush_anyway: AtomicBool::default(),
-            next_reclaim_nanos: AtomicU64::default(),
-            manifest_bytes: AtomicU64::default(),
-            reclaim: Mutex::default(),
-            promises: Mutex::default(),
-        }
-    }
+/// What snapshots kept when garbage was last collected.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Deletions through here were looked at.
+    deleted_through: SequenceNumber,
+    /// The snapshots that were live then and do not see all of these.
+    by: Vec<SequenceNumber>,
 }
 
 /// Space that steps of compactions have been promised.
@@ -220,12 +207,12 @@ impl DiskFlow {
         self.half_used.load(Ordering::Relaxed) && self.half_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether something was deleted that a collection for the sake of space has not looked at
-    /// with what snapshots hold now, of which `oldest` is the oldest.
-    pub(crate) fn has_deletions(&self, oldest: Option<SequenceNumber>) -> bool {
-        let held_by = self.held_by.load(Ordering::Relaxed);
-        let is_free = held_by != NO_SNAPSHOT && oldest.is_none_or(|oldest| oldest > held_by);
-        is_free || self.deleted.load(Ordering::Relaxed)
+    /// Whether something was deleted that is not collected: no collection for the sake of space has
+    /// looked at it, or a snapshot kept it then that is none of `snapshots`, those that are live,
+    /// any more.
+    pub(crate) fn has_deletions(&self, snapshots: &[SequenceNumber]) -> bool {
+        let is_gone = |snapshot: &SequenceNumber| snapshots.binary_search(snapshot).is_err();
+        self.deleted.load(Ordering::Relaxed) || lock(&self.kept).by.iter().any(is_gone)
     }
 
     /// Promises a step of a compaction so many bytes, if `room` has them beside what is promised.
@@ -254,11 +241,22 @@ impl DiskFlow {
         std::mem::take(&mut lock(&self.promises).may_fit)
     }
 
-    /// Garbage is collected from now on, with `oldest` as the oldest snapshot: deletions that come
-    /// later, and what snapshots hold, are for the next time.
-    pub(crate) fn begin_reclaim(&self, oldest: Option<SequenceNumber>) {
-        self.deleted.store(false, Ordering::Relaxed);
-        self.held_by.store(oldest.unwrap_or(NO_SNAPSHOT), Ordering::Relaxed);
+    /// Garbage is collected from now on: deletions that come later, and what snapshots keep, are
+    /// for the next time. `published` and `snapshots` say where the log is and which are live.
+    pub(crate) fn begin_reclaim(
+        &self,
+        published: impl FnOnce() -> SequenceNumber,
+        snapshots: impl FnOnce() -> Vec<SequenceNumber>,
+    ) {
+        let mut kept = lock(&self.kept);
+        // One after the other: a deletion that was noted is published, and a snapshot that comes
+        // after the list sees it. Those keep nothing, however many come and go.
+        if self.deleted.swap(false, Ordering::Relaxed) {
+            kept.deleted_through = published();
+        }
+        kept.by = snapshots();
+        let through = kept.deleted_through;
+        kept.by.retain(|&snapshot| snapshot < through);
         self.flush_anyway.store(true, Ordering::Relaxed);
     }
 
@@ -292,6 +290,23 @@ mod tests {
         let tiny = DiskSpace { volume_bytes: 1 << 20, free_bytes: 0 };
         assert!(!is_short(tiny, 1 << 20) && !is_half_used(tiny, 1));
         assert_eq!(largest_table_bytes(tiny.volume_bytes), u64::MAX);
+    }
+
+    /// One that went while an older one stayed was overlooked.
+    #[test]
+    fn what_a_snapshot_kept_is_looked_at_when_that_has_gone() {
+        let disk = DiskFlow::default();
+        disk.note_deletion();
+        assert!(disk.has_deletions(&[]));
+        disk.begin_reclaim(|| 100, || vec![10, 50, 100, 120]);
+        assert!(!disk.has_deletions(&[10, 50]), "newer ones see that it is deleted");
+        assert!(disk.has_deletions(&[10]) && disk.has_deletions(&[50, 60]));
+        disk.begin_reclaim(|| 200, || vec![10, 150]);
+        assert!(!disk.has_deletions(&[10]), "nothing was deleted since");
+        disk.leave_deletions();
+        assert!(disk.has_deletions(&[10]));
+        disk.begin_reclaim(|| 200, Vec::new);
+        assert!(!disk.has_deletions(&[]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::replay_result::Replayed;
 use crate::core::Core;
 use crate::wal::LogConfig;
+use tidesdb_base::limits::MIN_LOG_SEGMENT_BYTES;
 
 /// Segments left over from which on they are released.
 const MOST_SEGMENTS: usize = 4;
@@ -22,9 +23,6 @@ const LITTLE_BYTES: u64 = 4 << 20;
 /// open waits however large they are.
 const MOST_TIMES: u64 = 2;
 const MOST_SEGMENTS_MORE: u64 = 8;
-
-/// The first segment of a log of which several segments are left over.
-const SMALL_SEGMENT_BYTES: u64 = 64 << 10;
 
 /// How many segments a replay leaves, and whether they are too many.
 #[derive(Debug)]
@@ -51,7 +49,7 @@ impl LeftoverSegments {
     /// those after it may be.
     pub(super) fn begin_small(&self, config: LogConfig) -> (LogConfig, u64) {
         let most = config.most_segment_bytes;
-        let small = if self.segments < MOST_SEGMENTS { most } else { SMALL_SEGMENT_BYTES };
+        let small = if self.segments < MOST_SEGMENTS { most } else { MIN_LOG_SEGMENT_BYTES };
         (LogConfig { most_segment_bytes: most.min(small), ..config }, most)
     }
 

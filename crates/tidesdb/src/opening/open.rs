@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::event::Event;
 use tidesdb_base::latency::TimedOperation;
+use tidesdb_base::limits::MIN_LOG_SEGMENT_BYTES;
 use tidesdb_base::options::DbOptions;
 use tidesdb_files::file_numbers::FileNumbers;
 use tidesdb_files::naming::FileKind;
@@ -98,13 +99,10 @@ pub(crate) fn memory_budget(options: &DbOptions, setting: u64) -> u64 {
 
 /// A log segment takes one part in so many of the memory budget at most.
 const LOG_SHARE: u64 = 32;
-/// Log segments have at least so many bytes, and a multiple of it where the budget bounds them.
-const LEAST_SEGMENT_BYTES: u64 = 64 << 10;
-
 /// Options whose log takes a small part of the memory budget: two segments are mapped.
 fn with_small_log(mut options: DbOptions) -> DbOptions {
     let most = memory_budget(&options, options.max_memory_usage) / LOG_SHARE;
-    let most = (most / LEAST_SEGMENT_BYTES).max(1) * LEAST_SEGMENT_BYTES;
+    let most = (most / MIN_LOG_SEGMENT_BYTES).max(1) * MIN_LOG_SEGMENT_BYTES;
     options.log_segment_bytes = options.log_segment_bytes.min(most);
     options
 }

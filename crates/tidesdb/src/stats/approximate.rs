@@ -92,7 +92,7 @@ pub(crate) fn bytes_between(version: &Version, start: &[u8], end: Option<&[u8]>)
     let is_gone = |table: &TableFile| version.is_covered_for(&table.record, &[]);
     let mut bytes = 0.0;
     for table in version.tables_between(range.from, range.to).filter(|table| !is_gone(table)) {
-        let values: u64 = table.record.value_references.iter().map(|(_, bytes)| bytes).sum();
+        let values: u64 = table.record.value_bytes();
         bytes += table.record.bytes.saturating_add(values) as f64 * share_of(table, range)?;
     }
     Ok(bytes as u64)

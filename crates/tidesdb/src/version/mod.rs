@@ -10,6 +10,7 @@
 //! | `catalog`, `persisted_state` | the manifest in force, and what it says |
 //! | `edit_check`, `torn_manifest` | edits that do not fit, and an end that can't be read |
 //! | `run`, `run_index` | a sorted run, and which of its tables may hold a key |
+//! | `set_aside` | why compactions leave a file alone |
 //! | `table_file`, `table_descriptor` | a table that is open or not, and its descriptor |
 //! | `value_log_file`, `value_log_life`, `value_pointers` | value logs, and who points into them |
 //! | `direct_values` | the value log that the largest values go to at their commit |
@@ -37,6 +38,7 @@ mod range_deleted;
 mod range_tombstones;
 mod run;
 mod run_index;
+mod set_aside;
 mod space;
 mod table_descriptor;
 mod table_file;
@@ -46,6 +48,7 @@ mod value_log_life;
 mod value_pointers;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
@@ -68,6 +71,7 @@ pub(crate) use self::range_tombstones::{
     is_deleted_in_part, snapshots_in_the_way, table_needs, table_overlaps,
 };
 pub(crate) use self::run::Run;
+use self::set_aside::SetAside;
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FilterAnswer, TableFile};
 pub(crate) use self::torn_manifest::TornManifest;
@@ -157,14 +161,17 @@ impl Version {
 
     /// How many tables and value logs compactions could not read.
     pub(crate) fn damaged_files(&self) -> usize {
-        let value_logs = self.value_logs.values().filter(|file| file.is_damaged());
-        self.damaged_tables() + value_logs.count()
+        self.files().filter(|(_, set_aside)| set_aside.is_set()).count()
+    }
+
+    /// Whether compactions leave a file alone that the system could not read.
+    pub(crate) fn has_failed_reads(&self) -> bool {
+        self.files().any(|(_, set_aside)| set_aside.is_failed_read())
     }
 
     /// Has compactions read again what the system could not read: that may have passed.
     pub(crate) fn forget_failed_reads(&self) {
-        self.tables().for_each(|table| table.forget_failed_read());
-        self.value_logs.values().for_each(|file| file.forget_failed_read());
+        self.files().for_each(|(_, set_aside)| set_aside.forget_failed_read());
     }
 
     /// Keeps compactions away from the file that an error says could not be read, if it is one of
@@ -176,9 +183,14 @@ impl Version {
             Error::Io { operation: "read", path, .. } => path,
             _ => return,
         };
-        self.tables().filter(|table| table.path() == path).for_each(|table| table.set_aside(why));
-        let value_logs = self.value_logs.values().filter(|file| file.path() == path);
-        value_logs.for_each(|file| file.set_aside(why));
+        let of_path = self.files().filter(|(known, _)| known == path);
+        of_path.for_each(|(_, set_aside)| set_aside.set(why));
+    }
+
+    /// Tables and value logs.
+    fn files(&self) -> impl Iterator<Item = (&Path, &SetAside)> {
+        let value_logs = self.value_logs.values().map(|file| (file.path(), &file.set_aside));
+        self.tables().map(|table| (table.path(), &table.set_aside)).chain(value_logs)
     }
 
     /// The runs that compactions can make fewer: those above the first damaged one.

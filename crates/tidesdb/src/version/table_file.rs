@@ -15,6 +15,7 @@ use tidesdb_files::sstable::{HeldParts, HeldSizes, Table};
 use self::in_parts::AskedInParts;
 pub(crate) use self::in_parts::FilterAnswer;
 use super::measured_deletions::RangeDeleted;
+use super::set_aside::SetAside;
 use super::table_descriptor::TableDescriptor;
 use super::{FileContext, NamedFile};
 use crate::cache::{Claim, HeldTable};
@@ -39,8 +40,7 @@ pub(crate) struct TableFile {
     run_bytes: AtomicU64,
     /// [`crate::cache::TableMemory`] knows the table.
     was_opened: AtomicBool,
-    /// Why a compaction could not read the table.
-    damage: ArcSwapOption<Error>,
+    pub set_aside: SetAside,
     /// Whether it holds one version of each key, and when the first of them expires (0 for never),
     /// once it was asked for: a table is not opened again and again for what never changes.
     contents: OnceLock<(bool, u64)>,
@@ -70,7 +70,7 @@ impl TableFile {
             asked_in_parts: AskedInParts::default(),
             run_bytes: AtomicU64::new(u64::MAX),
             was_opened: AtomicBool::new(false),
-            damage: ArcSwapOption::empty(),
+            set_aside: SetAside::default(),
             contents: OnceLock::new(),
             measured: Mutex::default(),
         })
@@ -203,30 +203,22 @@ impl TableFile {
         self.file.let_go();
     }
 
-    /// Keeps compactions away from the table, which still returns what can be read of it.
-    pub(crate) fn set_aside(&self, why: &Error) {
-        // What was found first stays.
-        if !self.is_damaged() {
-            self.damage.store(Some(Arc::new(why.clone())));
-        }
-    }
-
-    /// Lets compactions read a table again that the system could not read: that may have passed.
-    /// What was read and is wrong stays so.
-    pub(crate) fn forget_failed_read(&self) {
-        if self.damage().is_some_and(|why| !why.is_corruption()) {
-            self.damage.store(None);
-        }
-    }
-
     /// True once a compaction could not read the table.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.damage.load().is_some()
+        self.set_aside.is_set()
     }
 
-    /// The error of the compaction that could not read the table.
-    pub(crate) fn damage(&self) -> Option<Error> {
-        self.damage.load().as_deref().cloned()
+    /// Makes sure that so many versions are all that the table holds (I-33).
+    ///
+    /// # Errors
+    /// [`Error::Corruption`].
+    pub(crate) fn check_read(&self, versions: u64) -> Result<()> {
+        let entries = self.record.entries;
+        if versions == entries {
+            return Ok(());
+        }
+        let detail = format!("expected {entries} entries, a compaction found {versions}");
+        Err(Error::corruption(self.path(), 0, detail))
     }
 
     /// Whether the table may hold a key from `start` on and before `end`.

@@ -78,7 +78,7 @@ fn space_counts_what_several_runs_hold_of_a_key() {
         assert!((found - share).abs() < 0.15, "{runs} runs, {same}: {space:?}");
         let allowed = space.allowed_bytes(1.5) as f64 / space.bytes as f64;
         assert!((allowed - 1.5 * share).abs() < 0.25, "{runs} runs, {same}: {space:?}");
-        version.tables().for_each(|table| table.set_aside(&unreadable()));
+        version.tables().for_each(|table| table.set_aside.set(&unreadable()));
         let tables = version.tables().cloned();
         assert_eq!(Version::of_tables(tables, BTreeMap::new()).space, SpaceEstimate::default());
     }
@@ -159,7 +159,7 @@ fn runs_that_compactions_cannot_take_do_not_count_as_young() {
     let tables = (0..5).map(|n| table(&context, (1, n), 10 + n, 0));
     let version = Version::of_tables(tables, BTreeMap::new());
     assert_eq!(version.young_runs(), 5);
-    version.runs[2].tables[0].set_aside(&unreadable());
+    version.runs[2].tables[0].set_aside.set(&unreadable());
     assert_eq!(version.young_runs(), 2);
 }
 
@@ -178,7 +178,7 @@ fn small_value_logs_that_no_other_table_points_into_are_joined_when_they_are_man
     assert!(joined(&version, 10).iter().eq(&[1, 3, 4, 5, 6, 7, 8, 9, 10]));
     assert!(joined(&version, 9).iter().eq(&[1, 3, 4, 5, 6, 7, 8, 9]));
     assert!(joined(&version, 8).is_empty(), "too few");
-    version.value_logs[&3].set_aside(&tidesdb_base::error::Error::corruption("file", 0, ""));
+    version.value_logs[&3].set_aside.set(&tidesdb_base::error::Error::corruption("file", 0, ""));
     assert!(joined(&version, 9).is_empty(), "one can't be read");
     // Another table points into the fourth.
     let value_references = vec![(4, 1000)];

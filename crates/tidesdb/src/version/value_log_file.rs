@@ -3,17 +3,18 @@
 
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwapOption;
-use tidesdb_base::error::{Error, Result};
+use tidesdb_base::error::Result;
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
 use tidesdb_files::manifest::ValueLogRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{RecordReadahead, ValuePointer, VlogReader};
 use tidesdb_lockfree::sync::lock;
 
+use super::set_aside::SetAside;
 use super::value_log_life::{Extent, ValueLogLife};
 use super::{FileContext, NamedFile};
 use crate::cache::{OpenFile, OpenKind};
@@ -25,13 +26,6 @@ thread_local! {
     /// Holds the stored bytes of a value while it is decompressed.
     static STORED: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
-
-/// Compactions may read it.
-const READABLE: u8 = 0;
-/// The system could not read it.
-const UNREAD: u8 = 1;
-/// What was read is wrong.
-const DAMAGED: u8 = 2;
 
 /// A value-log file of a family. Another family that has the same file has an own one of these,
 /// since which commits may point into it is a matter of the family.
@@ -45,9 +39,7 @@ pub(crate) struct ValueLogFile {
     open: ArcSwapOption<VlogReader>,
     /// Used since the budget of open files last looked.
     recently_used: AtomicBool,
-    /// A compaction could not read a value.
-    /// [`READABLE`], or why compactions leave it alone.
-    standing: AtomicU8,
+    pub set_aside: SetAside,
 }
 
 impl ValueLogFile {
@@ -65,7 +57,7 @@ impl ValueLogFile {
             this: Weak::clone(this),
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
-            standing: AtomicU8::new(READABLE),
+            set_aside: SetAside::default(),
         })
     }
 
@@ -95,22 +87,9 @@ impl ValueLogFile {
         self.file.let_go();
     }
 
-    /// Keeps compactions from writing the file's values elsewhere.
-    pub(crate) fn set_aside(&self, why: &Error) {
-        let standing = if why.is_corruption() { DAMAGED } else { UNREAD };
-        // ORDERING: relaxed, here and below; a hint to the planner.
-        self.standing.fetch_max(standing, Ordering::Relaxed);
-    }
-
-    /// Lets compactions read the file again if the system could not read it: that may have passed.
-    pub(crate) fn forget_failed_read(&self) {
-        let relaxed = Ordering::Relaxed;
-        let _ = self.standing.compare_exchange(UNREAD, READABLE, relaxed, relaxed);
-    }
-
     /// True once a compaction could not read a value of the file.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.standing.load(Ordering::Relaxed) != READABLE
+        self.set_aside.is_set()
     }
 
     /// The file.

@@ -101,15 +101,13 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             }
             // Nothing is held while the read may fail.
             self.ahead.len = 0;
-            if let Err(failed) = self.table.read_ahead(handle.offset, wanted, &mut self.ahead.bytes)
-            {
-                if wanted == len {
-                    return Err(failed);
-                }
+            let mut read = self.table.read_ahead(handle.offset, wanted, &mut self.ahead.bytes);
+            if read.is_err() && wanted > len {
                 // What was not asked for may be what can't be read.
                 wanted = len;
-                self.table.read_ahead(handle.offset, wanted, &mut self.ahead.bytes)?;
+                read = self.table.read_ahead(handle.offset, wanted, &mut self.ahead.bytes);
             }
+            read?;
             if piece >= LEAST_OVERLAPPED_BYTES {
                 let behind = handle.offset + wanted as u64;
                 self.table.start_reading(behind, wanted as u64);

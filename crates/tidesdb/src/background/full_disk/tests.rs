@@ -239,7 +239,7 @@ fn what_a_pause_kept_from_being_collected_is_collected_after_it() {
             control.pause();
         }
     };
-    let has_deletions = || db.core().flow.disk.has_deletions(None);
+    let has_deletions = || db.core().flow.disk.has_deletions(&[]);
     assert!(has_deletions());
     sim.on_mutation(Some(Arc::new(pause)));
     db.core().reclaim_disk_now();

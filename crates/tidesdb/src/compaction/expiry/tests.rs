@@ -145,7 +145,7 @@ fn young_tables_are_merged_all_or_not() {
 fn damaged_groups_are_passed_over() {
     let version = version(&[given(2, 0, gone(4)), given(1, 1, gone(4)), given(1, 4, gone(4))]);
     assert_eq!(due_range(&version, &RULES), Some(KeySpan::default()));
-    version.runs[1].tables[0].set_aside(&Error::corruption("table", 0, "it is damaged"));
+    version.runs[1].tables[0].set_aside.set(&Error::corruption("table", 0, "it is damaged"));
     assert_eq!(due_range(&version, &RULES), keys(Some(4), None));
 }
 

@@ -108,8 +108,8 @@ fn a_slice_with_a_damaged_table_is_passed_over() {
     let chosen = || worst(&version, &cut, LivenessRules::default()).map(|(_, range)| range);
     assert_eq!(chosen(), range(Some(24), None));
     let damage = Error::corruption("table", 0, "it is damaged");
-    version.runs[2].tables[14].set_aside(&damage);
+    version.runs[2].tables[14].set_aside.set(&damage);
     assert_eq!(chosen(), range(None, Some(8)));
-    version.runs[0].tables[0].set_aside(&damage);
+    version.runs[0].tables[0].set_aside.set(&damage);
     assert_eq!(chosen(), None);
 }

@@ -100,6 +100,43 @@ fn tables_that_can_be_read_are_written_anew_beside_one_that_can_not() {
     assert_eq!(bench.family.iter().unwrap().entries().count(), 8 * 30);
 }
 
+/// Values that can't be read kept all value logs behind theirs from being emptied.
+#[test]
+fn value_logs_that_can_be_read_are_emptied_beside_one_that_can_not() {
+    // Nothing is compacted before.
+    let quiet = |options: FamilyOptions| {
+        let options = options.klog_value_threshold(512).l1_file_count_trigger(100);
+        options.max_space_amplification(1000.0).tombstone_density_min_entries(1 << 30)
+    };
+    let bench = bench(quiet);
+    let version = || bench.family.state().current_version();
+    let mut random = SplitMix64::new(1);
+    for prefix in ['a', 'b'] {
+        for n in 0..300 {
+            let mut value = vec![0; 1000];
+            random.fill(&mut value);
+            bench.family.put(format!("{prefix}{n:03}"), value).unwrap();
+        }
+        bench.family.flush().unwrap();
+    }
+    // Those of `a` have less left, and are looked at first.
+    for (prefix, kept) in [('a', 5), ('b', 3)] {
+        for n in (0..300).filter(|n| n % kept > 0) {
+            bench.family.delete(format!("{prefix}{n:03}")).unwrap();
+        }
+    }
+    bench.family.flush().unwrap();
+    let numbers: Vec<u64> = version().value_logs.keys().copied().collect();
+    let path = version().value_logs[&numbers[0]].path().to_owned();
+    bench.faults.fail_reads_of(name(&path), 4096..1 << 30);
+    bench.db.core().reclaim_tables(bench.family.state()).unwrap();
+    let left: Vec<u64> = version().value_logs.keys().copied().collect();
+    assert!(bench.faults.fired() > 0, "nothing was put to the test");
+    assert!(left.contains(&numbers[0]) && !left.contains(&numbers[numbers.len() - 1]), "{left:?}");
+    bench.faults.clear_faults();
+    assert_eq!(bench.family.iter().unwrap().entries().count(), 60 + 100);
+}
+
 /// A table was replaced by what was read of it, though that was less than it holds (I-33).
 #[test]
 fn a_table_of_which_a_part_was_not_found_is_not_replaced() {

@@ -152,6 +152,29 @@ fn sim() -> Arc<SimVfs> {
     sim
 }
 
+/// On a full disk the edits that free it were refused, and then the sound manifest was given up.
+#[test]
+fn edits_are_appended_where_a_shorter_manifest_finds_no_space() {
+    let sim = sim();
+    let fixture = Fixture::new(Arc::clone(&sim) as _, Path::new("/db"), 200);
+    // Long enough for an edit to restate it.
+    lock(&fixture.catalog).restated_bytes = 1;
+    assert!(lock(&fixture.catalog).starts_another_manifest());
+    sim.set_capacity(Some(1 << 40));
+    let used = (1 << 40) - sim.free_bytes(Path::new("/db")).unwrap();
+    sim.set_capacity(Some(used + 4096));
+    fixture.edit().unwrap();
+    fixture.edit().unwrap();
+    assert_eq!(found(sim.as_ref(), Path::new("/db")), lock(&fixture.expected).0);
+    sim.set_capacity(Some(used));
+    while fixture.edit().is_ok() {}
+    assert_eq!(found(sim.as_ref(), Path::new("/db")), lock(&fixture.expected).0);
+    sim.set_capacity(None);
+    fixture.edit().unwrap();
+    assert!(!lock(&fixture.catalog).starts_another_manifest());
+    assert_eq!(found(sim.as_ref(), Path::new("/db")), lock(&fixture.expected).0);
+}
+
 /// I-350.
 #[test]
 fn a_crash_at_any_moment_leaves_every_edit_that_returned() {
