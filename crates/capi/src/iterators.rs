@@ -231,15 +231,15 @@ pub unsafe extern "C" fn tidesdb_iter_key_value(
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { handle(iter) }?;
         handle.check_valid()?;
-        if key.is_null() || key_size.is_null() {
+        if key.is_null() || key_size.is_null() || value.is_null() || value_size.is_null() {
             return refuse(codes::INVALID);
         }
-        // The value first: reading it may fail, and the outputs stay as they were then.
-        let found = handle.scan.value()?;
+        // Before the outputs are written: they stay as they were when reading fails.
+        let (found_key, found_value) = handle.scan.key_value()?;
         // SAFETY: the caller's places, by the interface.
-        unsafe { lend(found, value, value_size) }?;
+        unsafe { lend(found_key, key, key_size) }?;
         // SAFETY: as above.
-        unsafe { lend(handle.scan.key(), key, key_size) }
+        unsafe { lend(found_value, value, value_size) }
     })
 }
 

@@ -166,8 +166,8 @@ impl Session for OurSession<'_> {
 /// Shows the rows from where a scan stands, until the visitor has enough.
 pub(super) fn rows(scan: &mut Scan, direction: Direction, visit: RowVisitor<'_>) -> Result<()> {
     while scan.valid() {
-        let value = scan.value().map_err(failed("value"))?;
-        if !visit(scan.key(), value) {
+        let (key, value) = scan.key_value().map_err(failed("value"))?;
+        if !visit(key, value) {
             break;
         }
         match direction {

@@ -142,6 +142,16 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         }
     }
 
+    /// The key and the value; both empty when not valid.
+    #[inline]
+    #[must_use]
+    pub fn key_value(&self) -> (&[u8], &[u8]) {
+        match (self.current.block(), &self.entry) {
+            (Some(block), Some(entry)) => (&self.key, block.value(entry)),
+            _ => (&[], &[]),
+        }
+    }
+
     /// Goes to the newest version of the first key at or after `key`.
     ///
     /// # Errors

@@ -10,10 +10,13 @@ impl Core {
     #[inline]
     pub(crate) fn register_snapshot(&self) -> Registration {
         sync_point("snapshot");
-        self.isolation.snapshots.register(|| ReadPoint {
-            sequence: self.storage.log.published(),
-            now: self.env.clock.unix_seconds(),
-        })
+        self.isolation.snapshots.register(|| self.read_point())
+    }
+
+    /// What a snapshot that is taken now sees.
+    #[inline]
+    pub(crate) fn read_point(&self) -> ReadPoint {
+        ReadPoint { sequence: self.storage.log.published(), now: self.env.clock.unix_seconds() }
     }
 
     /// Gives up a registered snapshot.

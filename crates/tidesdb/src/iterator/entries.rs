@@ -141,7 +141,10 @@ impl Iterator for ScanEntries {
     type Item = Result<(Vec<u8>, Vec<u8>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(|scan| Ok((scan.key().to_vec(), copied(scan.value()?)?)))
+        self.step(|scan| {
+            let (key, value) = scan.key_value()?;
+            Ok((key.to_vec(), copied(value)?))
+        })
     }
 }
 

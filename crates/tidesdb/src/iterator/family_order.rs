@@ -125,6 +125,14 @@ impl OrderedScan {
         }
     }
 
+    #[inline(always)]
+    pub(super) fn key_value(&self) -> Result<(&[u8], &[u8])> {
+        match self.order.as_deref() {
+            None => self.stored.key_value(),
+            Some(_) => Ok((self.key(), self.value()?)),
+        }
+    }
+
     #[inline]
     pub(super) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
         match self.order.as_deref_mut() {

@@ -92,6 +92,16 @@ impl Scan {
         self.scan.value()
     }
 
+    /// The present key and value, for less than [`Scan::key`] and [`Scan::value`] take one after the
+    /// other; both empty when the scan is not valid.
+    ///
+    /// # Errors
+    /// As [`Scan::value`].
+    #[inline(always)]
+    pub fn key_value(&self) -> Result<(&[u8], &[u8])> {
+        self.scan.key_value()
+    }
+
     /// Unix second at which the present entry expires; `None` when it never does, or the scan is
     /// not valid.
     #[must_use]

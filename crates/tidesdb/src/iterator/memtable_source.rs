@@ -27,6 +27,11 @@ impl MemtableSource {
         Self { cursor: memtable.cursor(), snapshot, kind, sequence, expires_at }
     }
 
+    /// See [`super::source::Source::show_through`].
+    pub(super) const fn show_through(&mut self, snapshot: SequenceNumber) {
+        self.snapshot = snapshot;
+    }
+
     pub(super) fn valid(&self) -> bool {
         self.cursor.valid()
     }

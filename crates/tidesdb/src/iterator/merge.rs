@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 
 use tidesdb_base::codec::key_head;
+use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 
 use super::heap::NumberHeap;
@@ -86,6 +87,12 @@ impl Merge {
             }
         }
         self.make_heap();
+    }
+
+    /// Shows what was committed up to a later sequence number, from the next seek on.
+    pub(super) fn show_through(&mut self, snapshot: SequenceNumber) {
+        self.heap.clear();
+        self.sources.iter_mut().for_each(|source| source.show_through(snapshot));
     }
 
     fn position_all(

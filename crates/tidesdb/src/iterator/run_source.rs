@@ -79,6 +79,16 @@ impl RunSource {
         }
     }
 
+    /// See [`super::source::Source::show_through`].
+    pub(super) fn show_through(&mut self, snapshot: SequenceNumber) {
+        debug_assert!(snapshot >= self.snapshot, "a scan goes back from {}", self.snapshot);
+        self.snapshot = snapshot;
+        // Of a table that was not plain the later snapshot may see all.
+        if !self.plain {
+            self.iterator = None;
+        }
+    }
+
     fn tables(&self) -> &[Arc<TableFile>] {
         self.version.runs.get(self.run).map_or(&[], |run| run.tables.as_slice())
     }
@@ -116,6 +126,11 @@ impl RunSource {
     #[inline]
     pub(super) fn value(&self) -> &[u8] {
         self.iterator.as_ref().map_or(&[], TableIterator::value)
+    }
+
+    #[inline]
+    pub(super) fn key_value(&self) -> (&[u8], &[u8]) {
+        self.iterator.as_ref().map_or((&[], &[]), TableIterator::key_value)
     }
 
     /// True when a range deletion hides all of a table from the snapshot.

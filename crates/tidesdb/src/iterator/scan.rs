@@ -78,8 +78,10 @@ pub(super) struct StoredScan {
     /// What a transaction adds, if the scan is one's.
     transaction: Option<OfTransaction>,
     sources: ScanSources,
-    /// Movements have to be recorded for the transaction, or take up what was committed since.
-    follows: bool,
+    /// Each positioning takes up what was committed since.
+    moving: bool,
+    /// Movements have to be recorded for the transaction.
+    recorded: bool,
     /// They do, or may have to be timed.
     instrumented: bool,
     place: Place,
@@ -94,11 +96,13 @@ impl StoredScan {
         transaction: Option<OfTransaction>,
     ) -> Result<Self> {
         let own = transaction.as_ref().and_then(|part| part.own.as_ref());
-        let follows = transaction.as_ref().is_some_and(OfTransaction::follows);
+        let moving = transaction.as_ref().is_some_and(|part| part.moving);
+        let recorded = transaction.as_ref().is_some_and(|part| part.reads.is_some());
         Ok(Self {
             sources: ScanSources::open(&owner, &family, &bounds, own)?,
-            follows,
-            instrumented: follows || owner.core().telemetry.latencies.is_on(),
+            moving,
+            recorded,
+            instrumented: recorded || owner.core().telemetry.latencies.is_on(),
             values: ScannedValues::new(&owner),
             opened_in: owner.core().health.opened_in(),
             owner,
@@ -113,8 +117,8 @@ impl StoredScan {
         // Also when that fails: the place was one of the old snapshot.
         self.place = Place::Unpositioned;
         let own = self.transaction.as_ref().and_then(|part| part.own.as_ref());
-        self.sources = ScanSources::open(&self.owner, &self.family, &self.bounds, own)?;
-        self.values = ScannedValues::new(&self.owner);
+        self.sources.refresh(&self.owner, &self.family, &self.bounds, own)?;
+        self.values.leave();
         Ok(())
     }
 
@@ -141,6 +145,18 @@ impl StoredScan {
             Place::OnValue => Ok(self.sources.merge.current().map_or(&[], Source::value)),
             Place::OnPointer => self.fetch(),
             Place::Unpositioned | Place::Outside => Ok(&[]),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn key_value(&self) -> Result<(&[u8], &[u8])> {
+        self.check_not_forked()?;
+        match self.place {
+            Place::OnValue => {
+                Ok(self.sources.merge.current().map_or((&[], &[]), Source::key_value))
+            }
+            Place::OnPointer => Ok((self.key(), self.fetch()?)),
+            Place::Unpositioned | Place::Outside => Ok((&[], &[])),
         }
     }
 
@@ -173,8 +189,12 @@ impl StoredScan {
     #[inline]
     pub(super) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
         self.check_not_forked()?;
-        if movement.is_step() && !self.valid() {
-            return Ok(());
+        if movement.is_step() {
+            if !self.valid() {
+                return Ok(());
+            }
+        } else if self.moving {
+            self.refresh()?;
         }
         if self.instrumented && self.needs_instruments() {
             self.go_instrumented(movement)

@@ -94,6 +94,25 @@ impl Source {
         each!(self, s => s.value())
     }
 
+    /// The key, and the value or what stands for it.
+    #[inline]
+    pub(super) fn key_value(&self) -> (&[u8], &[u8]) {
+        match self {
+            Self::Memtable(source) => (source.key(), source.value()),
+            Self::Run(source) => source.key_value(),
+            Self::Own(source) => (source.key(), source.value()),
+        }
+    }
+
+    /// Shows what was committed up to a later sequence number, from the next seek on.
+    pub(super) fn show_through(&mut self, snapshot: SequenceNumber) {
+        match self {
+            Self::Memtable(source) => source.show_through(snapshot),
+            Self::Run(source) => source.show_through(snapshot),
+            Self::Own(_) => {}
+        }
+    }
+
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
         move_each!(self, s => s.seek(key))
     }

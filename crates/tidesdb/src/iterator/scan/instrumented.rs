@@ -23,13 +23,6 @@ pub(crate) struct OfTransaction {
     pub moving: bool,
 }
 
-impl OfTransaction {
-    /// Whether there is more to a movement than moving.
-    pub(super) fn follows(&self) -> bool {
-        self.moving || self.reads.is_some()
-    }
-}
-
 /// Records which stored keys a scan has gone over. What lies between two keys shown was read as
 /// well.
 pub(crate) trait RangesRead: Debug + Send + Sync {
@@ -46,20 +39,20 @@ pub(crate) trait RangesRead: Debug + Send + Sync {
 impl StoredScan {
     /// Each positioning takes up what was committed since.
     pub(in crate::iterator) fn moves_with_commits(&self) -> bool {
-        self.transaction.as_ref().is_some_and(|part| part.moving)
+        self.moving
     }
 
     #[inline]
     pub(super) fn needs_instruments(&self) -> bool {
-        self.follows || self.owner.core().telemetry.latencies.is_due()
+        self.recorded || self.owner.core().telemetry.latencies.is_due()
     }
 
     #[inline(never)]
     pub(super) fn go_instrumented(&mut self, movement: Movement<'_>) -> Result<()> {
-        if !self.follows {
+        if !self.recorded {
             return self.go_timed(movement);
         }
-        self.leave(movement)?;
+        self.leave(movement);
         if self.owner.core().telemetry.latencies.is_due() {
             self.go_timed(movement)?;
         } else {
@@ -95,19 +88,15 @@ impl StoredScan {
         profile
     }
 
-    /// Prepares a scan of a transaction for a new position.
-    fn leave(&mut self, movement: Movement<'_>) -> Result<()> {
+    /// Tells the transaction that its scan leaves its place for another position.
+    fn leave(&mut self, movement: Movement<'_>) {
         if movement.is_step() {
-            return Ok(());
+            return;
         }
         self.place = Place::Outside;
-        if self.moves_with_commits() {
-            self.refresh()?;
-        }
         if let Some(reads) = self.transaction.as_ref().and_then(|part| part.reads.as_ref()) {
             reads.leave();
         }
-        Ok(())
     }
 
     /// Records in the transaction how far the scan has come.

@@ -34,6 +34,8 @@ pub(super) struct ScanSources {
     pub merge: Merge,
     /// Range deletions of the view's memtables and files.
     deleted: RangeTombstoneSets,
+    /// The active memtable was empty and is no source.
+    active_left_out: bool,
     /// What expires by this Unix second is not shown.
     pub now: u64,
     _reservation: MemoryReservation,
@@ -64,6 +66,59 @@ impl ScanSources {
         // The snapshot first: whatever view is loaded now holds all that it sees.
         let view = family.view.load_full();
         family.check_view()?;
+        Ok(Self::of_view(owner, family, bounds, (snapshot, view), own))
+    }
+
+    /// As [`Self::open`], of the same arguments. While the view is the same, its sources stay, and
+    /// see more: to make them costs more than a seek.
+    ///
+    /// # Errors
+    /// As [`crate::Family::scan`]; nothing has changed then.
+    pub(super) fn refresh(
+        &mut self,
+        owner: &Owner,
+        family: &Arc<FamilyState>,
+        bounds: &Bounds,
+        own: Option<&Arc<OwnWrites>>,
+    ) -> Result<()> {
+        let core = owner.core();
+        core.health.check_readable(family)?;
+        let snapshot = match &bounds.snapshot {
+            None if self.snapshot.read_point() != core.read_point() => Snapshot::take(core),
+            _ => self.snapshot.clone(),
+        };
+        // As in `open`.
+        let view = family.view.load_full();
+        family.check_view()?;
+        if !Arc::ptr_eq(&view, &self.view) || self.lacks_sources() {
+            *self = Self::of_view(owner, family, bounds, (snapshot, view), own);
+            return Ok(());
+        }
+        if !view.version.runs.is_empty() {
+            family.reads.activity.note();
+        }
+        self.merge.show_through(snapshot.sequence());
+        self.now = snapshot.read_point().now;
+        self.snapshot = snapshot;
+        Ok(())
+    }
+
+    /// Whether the view has more to merge, or to hide, than when it was loaded.
+    fn lacks_sources(&self) -> bool {
+        let active = &self.view.active;
+        // Range deletions up to the snapshot were there when the view was loaded after it.
+        (self.active_left_out && !active.is_empty())
+            || active.range_tombstones().highest_sequence() > self.snapshot.sequence()
+    }
+
+    fn of_view(
+        owner: &Owner,
+        family: &Arc<FamilyState>,
+        bounds: &Bounds,
+        (snapshot, view): (Snapshot, Arc<View>),
+        own: Option<&Arc<OwnWrites>>,
+    ) -> Self {
+        let core = owner.core();
         if !view.version.runs.is_empty() {
             family.reads.activity.note();
         }
@@ -79,6 +134,8 @@ impl ScanSources {
             deleted.extend(memtable.range_tombstones().as_slice().iter().cloned());
         }
         deleted.extend(view.version.range_tombstones.as_slice().iter().cloned());
+        // Before the sources: it may fill meanwhile.
+        let active_left_out = view.active.is_empty();
         let own = own.map(|own| Source::Own(Box::new(OwnSource::new(Arc::clone(own)))));
         let memtables = memtables
             .filter(|memtable| !memtable.is_empty())
@@ -95,14 +152,15 @@ impl ScanSources {
         }
         let (sources_bytes, runs) = (sources.len() as u64 * SOURCE_BYTES, view.version.runs.len());
         let buffers = sources_bytes + runs as u64 * BLOCK_BYTES;
-        Ok(Self {
+        Self {
             _reservation: core.memory.budget.reserve(Holder::Scans, buffers),
             now: snapshot.read_point().now,
             snapshot,
             view,
             merge: Merge::new(sources),
             deleted,
-        })
+            active_left_out,
+        }
     }
 
     /// The kind of the newest visible version of a key, where that is one that the user gets to

@@ -1,5 +1,7 @@
 //! Tests of what scans note in the memory budget.
 
+mod refreshes;
+
 use std::path::Path;
 use std::sync::Arc;
 
