@@ -53,6 +53,36 @@ fn what_is_left_of_a_moved_table_stays_in_its_run() {
     assert_eq!(family.iter().unwrap().entries().count(), 330);
 }
 
+/// The older table gains too little to be written anew, and still has what was deleted.
+#[test]
+fn a_tombstone_stays_above_a_table_that_has_its_key() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let options = FamilyOptions::default().l1_file_count_trigger(100);
+    let family = db.create_family("family", options).unwrap();
+    let mut random = SplitMix64::new(1);
+    put(&family, 'a', &mut random);
+    family.flush().unwrap();
+    for key in ["a010", "a150", "a299"] {
+        family.delete(key).unwrap();
+    }
+    put(&family, 'b', &mut random);
+    family.flush().unwrap();
+    put(&family, 'b', &mut random);
+    family.flush().unwrap();
+    let state = family.state();
+    let numbers = || -> Vec<_> {
+        state.current_version().tables().map(|table| table.record.number).collect()
+    };
+    let before = numbers();
+    db.core().reclaim_tables(state).unwrap();
+    let after = numbers();
+    assert_eq!((before.len(), after.len()), (3, 3));
+    let kept: Vec<_> = (0..3).map(|at| before.get(at) == after.get(at)).collect();
+    assert_eq!(kept, [true, false, true], "only what lies between is written anew");
+    assert_eq!(family.get("a150").unwrap(), None);
+    assert_eq!(family.iter().unwrap().entries().count(), 597);
+}
+
 /// A database whose compaction ends when the manifest is written at call `failing`: of two runs
 /// with the same keys the newer one is a single table.
 fn compacted_until(failing: Option<u64>) -> (Db, Family, Vec<u64>) {
