@@ -7,8 +7,21 @@ mod c_support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use c_support::{STRICT, available, built, here, run, succeed};
+
+/// A prefix with what this build has made, which tests only read: linking the archive takes long.
+fn installed() -> &'static Path {
+    static PREFIX: LazyLock<PathBuf> = LazyLock::new(|| {
+        let prefix = Path::new(env!("CARGO_TARGET_TMPDIR")).join("installed");
+        // Of an earlier run, if there is anything.
+        std::fs::remove_dir_all(&prefix).ok();
+        install(&prefix, None);
+        prefix
+    });
+    &PREFIX
+}
 
 /// Installs what this build has made; below `destdir` if one is named.
 fn install(prefix: &Path, destdir: Option<&Path>) {
@@ -77,9 +90,7 @@ fn compile(example: &str, to: &Path, arguments: &[&str]) -> PathBuf {
 
 #[test]
 fn installed_libraries_serve_programs() {
-    let folder = tempfile::tempdir().unwrap();
-    let prefix = folder.path().join("prefix");
-    install(&prefix, None);
+    let (folder, prefix) = (tempfile::tempdir().unwrap(), installed());
     let lib = prefix.join("lib");
     for (link, target) in
         [("libtidesdb.so", "libtidesdb.so.9"), ("libtidesdb.so.9", "libtidesdb.so.9.3.14")]
@@ -105,25 +116,24 @@ fn installed_libraries_serve_programs() {
 
     // Statically: the program runs without the shared library.
     let archive = lib.join("libtidesdb.a");
-    let private = private_libraries(&prefix);
+    let private = private_libraries(prefix);
     let mut arguments = vec![include.as_str(), archive.to_str().unwrap()];
     arguments.extend(private.iter().map(String::as_str));
     let program = compile("transactions.c", folder.path(), &arguments);
     check(&program, None, EXAMPLES[1].1);
 
-    with_cmake(&prefix, folder.path());
+    with_cmake(prefix, folder.path());
 }
 
 /// The archive within a shared object that a program loads while it runs.
 #[test]
 fn archives_can_be_part_of_a_plugin() {
     let folder = tempfile::tempdir().unwrap();
-    let (prefix, plugin) = (folder.path().join("prefix"), folder.path().join("plugin.so"));
-    install(&prefix, None);
+    let (prefix, plugin) = (installed(), folder.path().join("plugin.so"));
     let mut build = Command::new("cc");
     build.args(["-std=c11", "-D_GNU_SOURCE", "-shared", "-fPIC"]).args(STRICT);
     build.arg(here().join("tests/c/plugin.c")).arg(format!("-I{}/include", prefix.display()));
-    build.arg(prefix.join("lib/libtidesdb.a")).args(private_libraries(&prefix));
+    build.arg(prefix.join("lib/libtidesdb.a")).args(private_libraries(prefix));
     succeed(build.args(["-Wl,-z,defs", "-o"]).arg(&plugin));
     let host = folder.path().join("host");
     let mut build = Command::new("cc");
@@ -197,6 +207,9 @@ fn the_library_is_built_and_installed_by_cmake() {
             lib.join("libtidesdb.a").is_file() && prefix.join("include/tidesdb/db.h").is_file()
         );
         with_cmake(&prefix, folder.path());
+        if name == "static" {
+            continue;
+        }
         // To another prefix than was asked for first, and staged.
         let staged = folder.path().join("staged");
         let mut again = Command::new("cmake");
