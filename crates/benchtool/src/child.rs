@@ -309,6 +309,9 @@ fn verify(
         Status::Valid
     };
     result.problems = tally.problems;
+    if result.status == Status::Interrupted && result.problems.is_empty() {
+        result.problems.push("ended before its work was done".to_owned());
+    }
     if may_lack {
         openings::without_what_was_lost(result);
     }

@@ -185,9 +185,12 @@ fn new_folder(above: &Path) -> Result<PathBuf, String> {
     let older: Vec<_> = fs::read_dir(above).map_err(failed)?.flatten().filter(older).collect();
     if let Some(first) = older.first() {
         let bytes: u64 = older.iter().map(|entry| disk::size_of(&entry.path()).allocated).sum();
-        let (count, size) = (older.len(), bytes >> 20);
-        let first = first.path();
-        warn(format!("{count} folders of earlier runs take {size} MiB: {}, ...", first.display()));
+        let (first, size) = (first.path(), bytes >> 20);
+        let (first, whose) = (first.display(), "left by an earlier run or kept for --keep-db");
+        warn(match older.len() {
+            1 => format!("{first}, {whose}, takes {size} MiB"),
+            count => format!("{count} folders like {first}, {whose}, take {size} MiB"),
+        });
     }
     let mut root = above.join(format!("run-{}", std::process::id()));
     // The number of a process comes again.

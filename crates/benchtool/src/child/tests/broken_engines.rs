@@ -77,6 +77,7 @@ fn failures_and_interruptions_are_told() {
     interrupted.directory = directory.path().to_path_buf();
     let result = run(&interrupted, &AtomicBool::new(true));
     assert_eq!(result.status, Status::Interrupted);
+    assert_eq!(result.problems, ["ended before its work was done"]);
     assert!(result.operations[0].operations < 30_000);
     let mut tiny = spec("memory", Workload::Write, Pattern::Seq);
     tiny.shape.value_size = 3;
