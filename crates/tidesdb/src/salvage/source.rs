@@ -107,7 +107,8 @@ impl Source {
         let working = working_for(&whole);
         let is_here = |above: &Path| self.vfs.is_same_dir(above, &self.dir).unwrap_or(false);
         if whole.ancestors().chain(working.iter().map(PathBuf::as_path)).any(is_here) {
-            let text = format!("{} lies in {}", destination.display(), self.dir.display());
+            let (new, source) = (destination.display(), self.dir.display());
+            let text = format!("the new database {new} would lie in the damaged one, {source}");
             return Err(Error::InvalidArgument(text));
         }
         Ok(())
