@@ -54,7 +54,7 @@ pub struct DbOptions {
     pub log_segment_bytes: u64,
     /// Log kept for families that are rarely written, in bytes; beyond it the family with the
     /// oldest unflushed data is flushed. 0 means four times the largest write buffer, at least
-    /// 256 MiB. Default 0.
+    /// 256 MiB, at most an eighth of the volume. Default 0.
     #[doc(alias = "max_total_wal_size")]
     pub max_retained_log_bytes: u64,
     /// Write the log through `pwrite` instead of a shared mapping. Default `false`.

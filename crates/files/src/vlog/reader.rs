@@ -154,12 +154,12 @@ impl VlogReader {
             ahead.bytes.resize(ahead.piece, 0)?;
         }
         let buffer = ahead.bytes.get_mut(..ahead.piece).unwrap_or_default();
-        let read = self.file.read_at(buffer, pointer.offset);
-        ahead.len = read.map_err(|error| Error::io("read", &self.path, error))?;
+        // What can't be read may lie behind the record: that alone is read then.
+        ahead.len = self.file.read_at(buffer, pointer.offset).unwrap_or(0);
         (ahead.file, ahead.start) = (self.number, pointer.offset);
         match ahead.record(pointer, self.number) {
             Some(record) => self.decode(pointer, record, value),
-            // The system may give less than there is.
+            // The system may give less than there is, or nothing.
             None => self.read_into(pointer, scratch, value),
         }
     }

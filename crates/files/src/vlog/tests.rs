@@ -206,6 +206,32 @@ fn damage_met_ahead_is_reported_where_it_is_and_nowhere_else() {
     }
 }
 
+/// A piece that was read ahead failed as a whole, and took the records in front with it.
+#[test]
+fn a_read_along_that_fails_is_tried_for_the_record_alone() {
+    let file = MemoryFile::new(Vec::new());
+    let records = walked(&file);
+    let reader = open(&file).unwrap();
+    let mut ahead = RecordReadahead::default();
+    let (mut scratch, mut value) = (Vec::new(), Vec::new());
+    let mut spared = 0;
+    for first in 0..20 {
+        ahead.clear();
+        for (pointer, _) in &records[..first] {
+            reader.read_along(pointer, &mut ahead, &mut scratch, &mut value).unwrap();
+        }
+        let (pointer, expected) = &records[first];
+        let before = file.reads();
+        file.fail_read_after(0);
+        // A read of the record alone is not tried again.
+        if reader.read_along(pointer, &mut ahead, &mut scratch, &mut value).is_ok() {
+            assert_eq!(&value, expected);
+            spared += u32::from(file.reads() > before);
+        }
+    }
+    assert!(spared > 0);
+}
+
 #[test]
 fn wrong_pointers_are_refused_and_allocate_nothing() {
     let (file, pointers, _) = golden(Compression::Lz4);

@@ -193,13 +193,13 @@ pub trait Vfs: Send + Sync + Debug {
     /// Bytes that can still be written on the file system holding `dir`.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// `Unsupported` when that says nothing of its space; the kernel's error.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 
     /// Size in bytes of the file system holding `dir`.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// As [`Vfs::free_bytes`].
     fn volume_bytes(&self, dir: &Path) -> io::Result<u64>;
 }
 

@@ -64,6 +64,18 @@ impl RealVfs {
     fn place(&self, path: &Path) -> Place {
         Place::of(self.held.as_ref(), path)
     }
+
+    /// What the file system that holds `dir` says of its space.
+    fn space(&self, dir: &Path) -> io::Result<rustix::fs::StatVfs> {
+        place::with_dir(self.held.as_ref(), dir, |dir| {
+            let space = rustix::fs::fstatvfs(dir)?;
+            // Some of those that programs serve say nothing, which looks like a full disk.
+            if space.f_blocks == 0 {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            Ok(space)
+        })
+    }
 }
 
 /// Closes a forked child's copies of its parent's lock files.
@@ -162,17 +174,13 @@ impl Vfs for RealVfs {
     }
 
     fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        place::with_dir(self.held.as_ref(), dir, |dir| {
-            let answer = rustix::fs::fstatvfs(dir)?;
-            Ok(answer.f_bavail.saturating_mul(answer.f_frsize))
-        })
+        let space = self.space(dir)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
 
     fn volume_bytes(&self, dir: &Path) -> io::Result<u64> {
-        place::with_dir(self.held.as_ref(), dir, |dir| {
-            let answer = rustix::fs::fstatvfs(dir)?;
-            Ok(answer.f_blocks.saturating_mul(answer.f_frsize))
-        })
+        let space = self.space(dir)?;
+        Ok(space.f_blocks.saturating_mul(space.f_frsize))
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
 
-use crate::compaction::expiry::{first_expiry, first_held, next_look};
+use crate::compaction::expiry::{ExpiryRules, first_expiry, first_held, next_look};
 use crate::core::Core;
 use crate::family::FamilyState;
 
@@ -36,6 +36,7 @@ impl Core {
             newest.for_each(|newest| self.isolation.watch_snapshot_before(newest));
         }
         self.watch_time_before(first_expiry(&version));
+        self.watch_time_before(next_look(&version, &self.expiry_rules(family)));
     }
 
     /// When snapshots still see what expired at `time`, and the clock has passed that, watches the
@@ -52,7 +53,11 @@ impl Core {
 
     /// Queues another look at the family for when more of it will have expired.
     pub(super) fn await_expiry(&self, family: &FamilyState) {
-        if let Some(time) = next_look(&family.current_version(), &self.expiry_rules(family)) {
+        // Not by the time of the oldest snapshot, which may be long ago: what has expired since is
+        // looked at when that goes (`watch_holders`), and a timer would go off again and again.
+        let now = self.env.clock.unix_seconds();
+        let rules = ExpiryRules { now, ..self.expiry_rules(family) };
+        if let Some(time) = next_look(&family.current_version(), &rules) {
             self.set_expiry_timer(time);
         }
     }
@@ -88,5 +93,51 @@ impl Core {
         }
         families.retain(|family| first(family).is_some_and(|time| time <= now));
         families.iter().for_each(|family| self.schedule_compaction(family));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
+    use tidesdb_sys::clock::Clock;
+
+    use super::*;
+    use crate::db::{Components, Db};
+
+    /// A timer went off every ten seconds for as long as a snapshot lived.
+    #[test]
+    fn what_a_snapshot_holds_is_looked_at_when_that_goes() {
+        let (scheduler, clock) =
+            (Arc::new(ManualScheduler::new(1)), Arc::new(ManualClock::new(1000)));
+        let components = Components {
+            vfs: SimVfs::new(1),
+            scheduler: Arc::clone(&scheduler) as _,
+            clock: Arc::clone(&clock) as _,
+        };
+        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        let options = FamilyOptions::default().min_disk_space(0);
+        let family = db.create_family("family", options).unwrap();
+        // The first has expired before the snapshot, the others after it.
+        for (n, expires_at) in [(0_u64, 1010_u64), (1, 1200), (2, 1300)] {
+            for key in 0..100_u64 {
+                let ttl = Duration::from_secs(expires_at - clock.unix_seconds());
+                family.put_with_ttl((n << 32 | key).to_be_bytes(), [7; 100], ttl).unwrap();
+            }
+        }
+        family.flush().unwrap();
+        clock.advance(Duration::from_secs(100));
+        let snapshot = db.snapshot();
+        clock.advance(Duration::from_secs(400));
+        db.core().schedule_compaction(family.state());
+        scheduler.run_until_idle();
+        lock(&db.core().work.jobs.expiry_timers).clear();
+        db.core().schedule_compaction(family.state());
+        scheduler.run_until_idle();
+        let next = lock(&db.core().work.jobs.expiry_timers).first().copied();
+        assert!(next.is_none_or(|next| next > clock.unix_seconds() + 1000), "{next:?}");
+        drop(snapshot);
+        scheduler.run_until_idle();
+        assert_eq!(family.state().current_version().tables().count(), 0);
     }
 }

@@ -138,11 +138,15 @@ impl Core {
 
     /// Writes the family's memory to tables, until that fails or a pause begins.
     fn write_out(&self, family: &Arc<FamilyState>) {
-        if self.work.control.is_paused() {
-            return;
+        let flush_all = || {
+            while !self.work.control.is_paused() && matches!(self.flush_oldest(family), Ok(true)) {}
+        };
+        flush_all();
+        // Where they find no space, each try would freeze a memtable more.
+        if family.view.load().frozen.is_empty() && !self.work.control.is_paused() {
+            self.freeze(family, 0);
+            flush_all();
         }
-        self.freeze(family, 0);
-        while !self.work.control.is_paused() && matches!(self.flush_oldest(family), Ok(true)) {}
     }
 
     /// Collects what is deleted. A failure leaves it for the next time.

@@ -63,3 +63,27 @@ fn sync_when_due(core: &Weak<Core>, number: u64) {
         core.sync_after(&mut timer, interval);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+
+    use super::*;
+    use crate::db::{Components, Db};
+
+    /// The log was synced as often as a family had asked for that was gone.
+    #[test]
+    fn a_family_that_is_dropped_asks_for_no_sync_any_more() {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        let every =
+            |interval_us| FamilyOptions::default().sync_mode(SyncMode::Interval { interval_us });
+        let interval = || lock(&db.core().work.control.sync_timer).interval;
+        db.create_family("seldom", every(3_600_000_000)).unwrap();
+        db.create_family("often", every(1_000)).unwrap();
+        assert_eq!(interval(), Some(Duration::from_millis(1)));
+        db.drop_family("often").unwrap();
+        assert_eq!(interval(), Some(Duration::from_secs(3600)));
+        db.drop_family("seldom").unwrap();
+        assert_eq!(interval(), None);
+    }
+}

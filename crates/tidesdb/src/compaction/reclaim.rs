@@ -35,7 +35,7 @@ use crate::output::key_partitions::KeySpan;
 use crate::output::table_output::{
     OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
 };
-use crate::version::{Run, TableFile, Version, is_deleted_in_part, read_pointer};
+use crate::version::{Run, TableFile, Version, is_deleted_in_part, read_pointer, unreadable_file};
 
 /// How often to look whether compactions under way have ended.
 const MOST_LOOKS: u32 = 100;
@@ -67,13 +67,11 @@ fn claim_all_runs(work: &BackgroundWork, family: &Arc<FamilyState>) -> Option<Ru
 /// # Errors
 /// Any other error.
 fn leave_unreadable(family: &FamilyState, error: Error) -> Result<()> {
-    match error {
-        Error::Corruption { .. } | Error::Io { operation: "read", .. } => {
-            family.current_version().set_aside(&error);
-            Ok(())
-        }
-        other => Err(other),
+    if unreadable_file(&error).is_none() {
+        return Err(error);
     }
+    family.current_version().set_aside(&error);
+    Ok(())
 }
 
 impl Core {
@@ -87,8 +85,7 @@ impl Core {
         self.storage.files.obsolete.sweep();
         let Some(_claim) = claim_all_runs(&self.work, family) else { return Ok(false) };
         let is_all = self.reclaim_all(family)?;
-        self.empty_value_logs(family)?;
-        Ok(is_all)
+        Ok(self.empty_value_logs(family)? && is_all)
     }
 
     fn reclaim_all(&self, family: &Arc<FamilyState>) -> Result<bool> {
@@ -115,8 +112,9 @@ impl Core {
     }
 
     /// Writes what is left in value logs to others, one log after the other, as far as there is
-    /// space.
-    fn empty_value_logs(&self, family: &Arc<FamilyState>) -> Result<()> {
+    /// space. False when there was none for some of them.
+    fn empty_value_logs(&self, family: &Arc<FamilyState>) -> Result<bool> {
+        let mut is_all = true;
         for (live, number) in family.current_version().value_logs_with_garbage() {
             let version = family.current_version();
             let tables = version.tables().filter(|table| {
@@ -127,7 +125,7 @@ impl Core {
             let largest = tables.iter().map(|table| table.record.bytes).max().unwrap_or(0);
             // What is begun must be finished: until then the values take space twice.
             if self.env.vfs.free_bytes(&self.env.path).is_ok_and(|free| free < live + 2 * largest) {
-                return Ok(());
+                return Ok(false);
             }
             for table in tables {
                 let rewritten = self.reclaim_table(family, &table, Some(number));
@@ -135,7 +133,10 @@ impl Core {
                 match rewritten {
                     Ok(()) => {}
                     // The other logs may be smaller.
-                    Err(e) if e.kind() == ErrorKind::Full => break,
+                    Err(e) if e.kind() == ErrorKind::Full => {
+                        is_all = false;
+                        break;
+                    }
                     Err(e) => {
                         leave_unreadable(family, e)?;
                         break;
@@ -143,7 +144,7 @@ impl Core {
                 }
             }
         }
-        Ok(())
+        Ok(is_all)
     }
 
     /// Writes a table anew, and with it its values in the value log of that number.

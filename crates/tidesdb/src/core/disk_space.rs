@@ -44,26 +44,32 @@ impl Core {
         }
     }
 
-    /// Bytes that a compaction of the family may write now; `None` when there is no bound. Without
-    /// `min_disk_space` it leaves what memory will take: a flush that finds no space keeps its log,
-    /// and then nothing is freed any more.
+    /// Bytes that a compaction of the family may write now; `None` when the file system does not
+    /// say what is free. Without `min_disk_space` it leaves what memory will take: a flush that
+    /// finds no space keeps its log, and then nothing is freed any more. Least of all it takes that
+    /// while a full disk is freed, one table at a time.
     pub(crate) fn room_for_compactions(&self, family: &FamilyState) -> Option<u64> {
-        let (free, kept) = self.free_and_kept_bytes(family)?;
+        let free = self.env.vfs.free_bytes(&self.env.path).ok()?;
+        let kept = self.kept_bytes(family);
         let memory = self.memory.pool.used_bytes() + self.manifest_bytes();
         let volume = self.env.vfs.volume_bytes(&self.env.path).unwrap_or(0);
         Some(free.saturating_sub(kept.max(disk::needed_bytes(volume, memory))))
     }
 
-    /// Free bytes of the disk, and how many of them flushes and compactions of the family leave
-    /// free. `None` when they are not bounded: what is freed next may be worth more than the bound,
-    /// and a file system that does not say what is free lets the writes themselves fail.
+    /// Bytes that flushes and compactions of the family leave free.
+    fn kept_bytes(&self, family: &FamilyState) -> u64 {
+        let volume = self.env.vfs.volume_bytes(&self.env.path).ok();
+        family.options.load().least_free_bytes(volume)
+    }
+
+    /// Free bytes of the disk, and how many of them flushes of the family leave free. `None` when
+    /// they are not bounded: what is freed next may be worth more than the bound, and a file system
+    /// that does not say what is free lets the writes themselves fail.
     pub(crate) fn free_and_kept_bytes(&self, family: &FamilyState) -> Option<(u64, u64)> {
         // ORDERING: relaxed; a late look costs one refused or one allowed piece of work.
         if self.flow.disk.flush_anyway.load(Ordering::Relaxed) {
             return None;
         }
-        let volume = self.env.vfs.volume_bytes(&self.env.path).ok();
-        let kept = family.options.load().least_free_bytes(volume);
-        Some((self.env.vfs.free_bytes(&self.env.path).ok()?, kept))
+        Some((self.env.vfs.free_bytes(&self.env.path).ok()?, self.kept_bytes(family)))
     }
 }

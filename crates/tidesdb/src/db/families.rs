@@ -22,6 +22,11 @@ pub(crate) enum OptionsLifetime {
     UntilClose,
 }
 
+/// Whether the log is synced at intervals for the sake of the family.
+const fn has_timer(options: &FamilyOptions) -> bool {
+    matches!(options.sync_mode, SyncMode::Interval { .. })
+}
+
 impl Core {
     /// Creates families in one step: all of them or none.
     ///
@@ -69,9 +74,7 @@ impl Core {
             self.families.insert(Arc::clone(family));
         }
         drop(catalog);
-        let timed =
-            |options: &FamilyOptions| matches!(options.sync_mode, SyncMode::Interval { .. });
-        if wanted.iter().any(|(_, options)| timed(options)) {
+        if wanted.iter().any(|(_, options)| has_timer(options)) {
             self.set_interval_sync();
         }
         Ok(created)
@@ -184,6 +187,9 @@ impl Core {
         self.storage.files.obsolete.sweep();
         drop(changing);
         drop(at_work);
+        if has_timer(&family.options.load()) {
+            self.set_interval_sync();
+        }
         // It may hold a handle of this family, which would never be freed.
         family.writes.commit_hook.exchange(None).let_go();
         Ok(())

@@ -72,6 +72,7 @@ pub(crate) use self::range_tombstones::{
 };
 pub(crate) use self::run::Run;
 use self::set_aside::SetAside;
+pub(crate) use self::set_aside::unreadable_file;
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FilterAnswer, TableFile};
 pub(crate) use self::torn_manifest::TornManifest;
@@ -177,13 +178,8 @@ impl Version {
     /// Keeps compactions away from the file that an error says could not be read, if it is one of
     /// the version's.
     pub(crate) fn set_aside(&self, why: &Error) {
-        let path = match why {
-            Error::Corruption { file, .. } => file,
-            // Most disks tell of damage so.
-            Error::Io { operation: "read", path, .. } => path,
-            _ => return,
-        };
-        let of_path = self.files().filter(|(known, _)| known == path);
+        let Some(path) = unreadable_file(why) else { return };
+        let of_path = self.files().filter(|(known, _)| *known == path);
         of_path.for_each(|(_, set_aside)| set_aside.set(why));
     }
 

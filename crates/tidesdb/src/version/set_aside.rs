@@ -1,9 +1,27 @@
 //! Why compactions leave a file alone.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::Error;
+
+/// No descriptor, or no memory, was left: that says nothing of the file. `ENOMEM`, `ENFILE` and
+/// `EMFILE` of every Unix.
+const SHORTAGES: [i32; 3] = [12, 23, 24];
+
+/// The file that can't be read, if the error says so of one. Most disks tell of damage by an error
+/// of the system, be it that of a read or that of an opening.
+pub(crate) fn unreadable_file(why: &Error) -> Option<&Path> {
+    match why {
+        Error::Corruption { file, .. } => Some(file),
+        Error::Io { operation: "open" | "read" | "read length", path, source } => {
+            let is_shortage = source.raw_os_error().is_some_and(|raw| SHORTAGES.contains(&raw));
+            (!is_shortage).then_some(path)
+        }
+        _ => None,
+    }
+}
 
 /// Why compactions leave a table or a value log alone, which still returns what can be read of it;
 /// empty while they do not.

@@ -357,3 +357,16 @@ fn no_file_from_before_a_failure_is_prepared_behind_it() {
         lock(&files).discard_prepared(&config);
     }
 }
+
+/// After a failure the next segment begins behind what is published, which follows in a moment: in
+/// between the difference was below zero.
+#[test]
+fn bytes_are_counted_between_the_next_segment_and_its_position() {
+    let log = log();
+    commit(&log, 100);
+    let behind = log.published() + 800;
+    let next = log.begin_segment(&mut lock(&log.files), behind, 0).unwrap();
+    log.active.store(Arc::new(next));
+    assert_eq!((log.retained_bytes(), log.retained_file_bytes()), (0, 0));
+    assert_eq!(log.newest_from(0), 0);
+}

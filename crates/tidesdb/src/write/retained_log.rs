@@ -6,6 +6,9 @@ use std::sync::atomic::Ordering;
 use crate::core::Core;
 use crate::family::FamilyState;
 
+/// Unless the options say how much, one in so many bytes of a volume is kept at most.
+const SHARE_OF_VOLUME: u64 = 8;
+
 impl Core {
     /// When the log has grown past its bound, writes out the families that keep it alive though
     /// they are rarely written. One job does it for some of them at a time, concurrently with the
@@ -25,7 +28,10 @@ impl Core {
             0 => {
                 let families = self.families.all();
                 let sizes = families.iter().map(|f| f.options.load().write_buffer_size as u64);
-                sizes.max().unwrap_or(0).saturating_mul(4).max(256 << 20)
+                let usual = sizes.max().unwrap_or(0).saturating_mul(4).max(256 << 20);
+                // The log that an idle family keeps would fill a small volume.
+                let volume = self.env.vfs.volume_bytes(&self.env.path).unwrap_or(u64::MAX);
+                usual.min(volume / SHARE_OF_VOLUME)
             }
             bytes => bytes,
         }

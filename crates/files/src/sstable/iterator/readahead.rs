@@ -41,6 +41,9 @@ pub(super) struct Ahead {
     bytes: LargeVec<u8>,
     start: u64,
     len: usize,
+    /// Where the last piece ends that could not be read as a whole: each block before that is read
+    /// on its own, since a disk tries for long to read what it can't.
+    failed_until: u64,
     /// Bytes of memory that were last reported to the source.
     reported: usize,
 }
@@ -94,6 +97,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             let mut wanted = len;
             let mut next = at + 1;
             while wanted < piece
+                && handle.offset >= self.ahead.failed_until
                 && let Some(more) = self.leaves.handle_at_hand(&self.table, next)
             {
                 wanted += more.len as usize;
@@ -104,6 +108,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             let mut read = self.table.read_ahead(handle.offset, wanted, &mut self.ahead.bytes);
             if read.is_err() && wanted > len {
                 // What was not asked for may be what can't be read.
+                self.ahead.failed_until = handle.offset + wanted as u64;
                 wanted = len;
                 read = self.table.read_ahead(handle.offset, wanted, &mut self.ahead.bytes);
             }

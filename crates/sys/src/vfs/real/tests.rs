@@ -364,3 +364,13 @@ fn the_log_is_mapped_where_the_file_system_is_known() {
     assert!(!mapped());
     drop(written);
 }
+
+/// It looked like a full disk: no compaction found room.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_system_that_says_nothing_of_its_space_is_no_full_one() {
+    let vfs = RealVfs::new();
+    for said in [vfs.free_bytes(Path::new("/proc")), vfs.volume_bytes(Path::new("/proc"))] {
+        assert_eq!(said.unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+}

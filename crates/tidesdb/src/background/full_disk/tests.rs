@@ -317,3 +317,5 @@ fn a_deletion_that_gets_no_memory_writes_no_table_anew() {
     db.wait_idle().unwrap();
     family.delete(&70_u32.to_be_bytes()).unwrap();
 }
+
+mod kept_space;

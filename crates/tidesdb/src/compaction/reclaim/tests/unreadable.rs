@@ -69,8 +69,12 @@ fn a_scan_reads_up_to_the_block_that_can_not_be_read() {
     let readable = keys().take_while(|key| bench.family.get(key).is_ok()).count();
     assert!((50..2300).contains(&readable), "{readable}");
     let mut scanned = bench.family.scan(ScanOptions::new()).unwrap().entries();
+    let before = bench.faults.fired();
     let rows = scanned.by_ref().take_while(Result::is_ok).count();
     assert_eq!(rows, readable);
+    // A disk tries for seconds, and each block before the bad one had it try again.
+    let failed = bench.faults.fired() - before;
+    assert!((1..8).contains(&failed), "{failed} reads failed");
 }
 
 /// All tables behind the first that can't be read were left, each time again.
@@ -98,6 +102,26 @@ fn tables_that_can_be_read_are_written_anew_beside_one_that_can_not() {
     bench.family.compact().unwrap();
     assert!(bench.bytes() < before / 8, "{} bytes", bench.bytes());
     assert_eq!(bench.family.iter().unwrap().entries().count(), 8 * 30);
+}
+
+/// A table of which the file system had lost the record ended it all, each time again.
+#[test]
+fn tables_are_written_anew_beside_one_that_can_not_be_opened() {
+    let bench = bench(|options| options);
+    bench.put_all(&mut SplitMix64::new(1));
+    bench.family.compact().unwrap();
+    for key in ('a'..='h').flat_map(|p| (0..300).map(move |n| format!("{p}{n:03}"))) {
+        bench.family.delete(key).unwrap();
+    }
+    bench.family.flush().unwrap();
+    let before = bench.bytes();
+    let first = bench.family.state().current_version().runs.last().unwrap().tables[0].clone();
+    bench.faults.damage_record(name(first.path()));
+    bench.tables().iter().for_each(|table| crate::cache::HeldTable::close(table.as_ref()));
+    bench.db.core().reclaim_tables(bench.family.state()).unwrap();
+    assert!(first.is_damaged());
+    let after = bench.bytes();
+    assert!(after < before / 3, "{after} of {before} bytes are left");
 }
 
 /// Values that can't be read kept all value logs behind theirs from being emptied.
