@@ -92,8 +92,8 @@ impl Scan {
         self.scan.value()
     }
 
-    /// The present key and value, for less than [`Scan::key`] and [`Scan::value`] take one after the
-    /// other; both empty when the scan is not valid.
+    /// The present key and value, for less than [`Scan::key`] and [`Scan::value`] take one after
+    /// the other; both empty when the scan is not valid.
     ///
     /// # Errors
     /// As [`Scan::value`].
