@@ -14,7 +14,7 @@ use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, SimVfs};
 use tidesdb_sys::vfs::Vfs;
 
 const CAPACITY: u64 = 32 << 20;
-const VALUE: usize = 3000;
+const VALUE: usize = 6000;
 
 fn open(sim: &Arc<SimVfs>, in_value_logs: bool) -> (Db, Family) {
     let options = DbOptions::default().log_segment_bytes(512 << 10);
