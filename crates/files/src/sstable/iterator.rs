@@ -143,7 +143,8 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     }
 
     /// The key and the value; both empty when not valid.
-    #[inline]
+    // Two slices that a call returns go through memory.
+    #[inline(always)]
     #[must_use]
     pub fn key_value(&self) -> (&[u8], &[u8]) {
         match (self.current.block(), &self.entry) {

@@ -128,9 +128,12 @@ impl RunSource {
         self.iterator.as_ref().map_or(&[], TableIterator::value)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn key_value(&self) -> (&[u8], &[u8]) {
-        self.iterator.as_ref().map_or((&[], &[]), TableIterator::key_value)
+        match &self.iterator {
+            Some(iterator) => iterator.key_value(),
+            None => (&[], &[]),
+        }
     }
 
     /// True when a range deletion hides all of a table from the snapshot.

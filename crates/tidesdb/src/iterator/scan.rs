@@ -152,9 +152,10 @@ impl StoredScan {
     pub(super) fn key_value(&self) -> Result<(&[u8], &[u8])> {
         self.check_not_forked()?;
         match self.place {
-            Place::OnValue => {
-                Ok(self.sources.merge.current().map_or((&[], &[]), Source::key_value))
-            }
+            Place::OnValue => match self.sources.merge.current() {
+                Some(source) => Ok(source.key_value()),
+                None => Ok((&[], &[])),
+            },
             Place::OnPointer => Ok((self.key(), self.fetch()?)),
             Place::Unpositioned | Place::Outside => Ok((&[], &[])),
         }

@@ -95,7 +95,8 @@ impl Source {
     }
 
     /// The key, and the value or what stands for it.
-    #[inline]
+    // Two slices that a call returns go through memory.
+    #[inline(always)]
     pub(super) fn key_value(&self) -> (&[u8], &[u8]) {
         match self {
             Self::Memtable(source) => (source.key(), source.value()),
