@@ -96,10 +96,12 @@ fn score(rows: &[Comparison]) -> String {
     if of(Verdict::Invalid) > 0 {
         let _ = write!(text, ", **{} invalid**", of(Verdict::Invalid));
     }
+    // A line each: of many rows one would be longer than the lines of a page may be.
+    text += ".\n";
     if let Some(mean) = compare::geometric_mean(rows) {
-        let _ = write!(text, "; the geometric mean of the ratios is {}", ratio(mean));
+        let _ = writeln!(text, "The geometric mean of the ratios is {}.", ratio(mean));
     }
-    text + ".\n"
+    text
 }
 
 fn row_of(row: &Comparison, peer: &str) -> String {
