@@ -37,7 +37,7 @@ impl Disk {
     /// Bytes that files may still grow by in all.
     pub(super) fn room(&self) -> u64 {
         let Some(capacity) = self.capacity else { return u64::MAX };
-        // Each write asks: a sorted list takes a fraction of what a set does.
+        // Each write that makes a file grow asks: a list takes a fraction of what a set does.
         let mut live: Vec<NodeId> = self.open.keys().copied().collect();
         for node in self.nodes.values() {
             if let Node::Dir { volatile, .. } = node {

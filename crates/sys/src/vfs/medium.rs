@@ -1,4 +1,4 @@
-//! Which errors of the kernel mean that bytes on the disk can't be read.
+//! Which errors of the kernel mean that bytes on the disk can't be read, and which do not.
 
 use std::io;
 
@@ -17,6 +17,14 @@ pub fn means_damage(error: &io::Error) -> bool {
     other || number == libc::EIO || number == libc::EBADMSG
 }
 
+/// Whether an error of opening or reading a file says only that no descriptor or no memory was
+/// left: nothing of the file, and it may pass at once.
+#[must_use]
+pub fn means_shortage(error: &io::Error) -> bool {
+    let shortages = [libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+    error.raw_os_error().is_some_and(|number| shortages.contains(&number))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,6 +35,9 @@ mod tests {
         assert!([libc::EIO, libc::EBADMSG].into_iter().all(tells));
         let lacking = [libc::EMFILE, libc::ENFILE, libc::EACCES, libc::ENOMEM, libc::ESTALE];
         assert!(!lacking.into_iter().any(tells));
+        let passes = |number| means_shortage(&io::Error::from_raw_os_error(number));
+        assert!([libc::EMFILE, libc::ENFILE, libc::ENOMEM].into_iter().all(passes));
+        assert!(![libc::EIO, libc::ENOENT, libc::EACCES].into_iter().any(passes));
         assert!(!means_damage(&io::ErrorKind::UnexpectedEof.into()));
     }
 }

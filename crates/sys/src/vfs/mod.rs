@@ -25,7 +25,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use medium::means_damage;
+pub use medium::{means_damage, means_shortage};
 pub use read_only::{ReadAt, ReadOnlyFile, ReadOnlyVfs};
 pub use real::RealVfs;
 pub(crate) use real::let_go_of_locks_in_child;

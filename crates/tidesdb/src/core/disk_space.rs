@@ -46,8 +46,8 @@ impl Core {
 
     /// Bytes that a compaction of the family may write now; `None` when the file system does not
     /// say what is free. Without `min_disk_space` it leaves what memory will take: a flush that
-    /// finds no space keeps its log, and then nothing is freed any more. Least of all it takes that
-    /// while a full disk is freed, one table at a time.
+    /// finds no space keeps its log, and then nothing is freed any more. The bound also holds while
+    /// a full disk is freed, when that of flushes does not.
     pub(crate) fn room_for_compactions(&self, family: &FamilyState) -> Option<u64> {
         let free = self.env.vfs.free_bytes(&self.env.path).ok()?;
         let kept = self.kept_bytes(family);

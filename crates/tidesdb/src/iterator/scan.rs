@@ -78,11 +78,7 @@ pub(super) struct StoredScan {
     /// What a transaction adds, if the scan is one's.
     transaction: Option<OfTransaction>,
     sources: ScanSources,
-    /// Each positioning takes up what was committed since.
-    moving: bool,
-    /// Movements have to be recorded for the transaction.
-    recorded: bool,
-    /// They do, or may have to be timed.
+    /// Movements have to be recorded for the transaction, or may have to be timed.
     instrumented: bool,
     place: Place,
     values: ScannedValues,
@@ -96,12 +92,9 @@ impl StoredScan {
         transaction: Option<OfTransaction>,
     ) -> Result<Self> {
         let own = transaction.as_ref().and_then(|part| part.own.as_ref());
-        let moving = transaction.as_ref().is_some_and(|part| part.moving);
         let recorded = transaction.as_ref().is_some_and(|part| part.reads.is_some());
         Ok(Self {
             sources: ScanSources::open(&owner, &family, &bounds, own)?,
-            moving,
-            recorded,
             instrumented: recorded || owner.core().telemetry.latencies.is_on(),
             values: ScannedValues::new(&owner),
             opened_in: owner.core().health.opened_in(),
@@ -194,7 +187,7 @@ impl StoredScan {
             if !self.valid() {
                 return Ok(());
             }
-        } else if self.moving {
+        } else if self.moves_with_commits() {
             self.refresh()?;
         }
         if self.instrumented && self.needs_instruments() {

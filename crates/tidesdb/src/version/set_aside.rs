@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::Error;
-
-/// No descriptor, or no memory, was left: that says nothing of the file. `ENOMEM`, `ENFILE` and
-/// `EMFILE` of every Unix.
-const SHORTAGES: [i32; 3] = [12, 23, 24];
+use tidesdb_sys::vfs::means_shortage;
 
 /// The file that can't be read, if the error says so of one. Most disks tell of damage by an error
 /// of the system, be it that of a read or that of an opening.
@@ -16,8 +13,7 @@ pub(crate) fn unreadable_file(why: &Error) -> Option<&Path> {
     match why {
         Error::Corruption { file, .. } => Some(file),
         Error::Io { operation: "open" | "read" | "read length", path, source } => {
-            let is_shortage = source.raw_os_error().is_some_and(|raw| SHORTAGES.contains(&raw));
-            (!is_shortage).then_some(path)
+            (!means_shortage(source)).then_some(path)
         }
         _ => None,
     }

@@ -8,7 +8,7 @@ use tidesdb_base::error::Result;
 use tidesdb_base::event::OperationProfile;
 use tidesdb_base::latency::TimedOperation;
 
-use super::{Movement, Place, StoredScan};
+use super::{Movement, StoredScan};
 use crate::iterator::own_writes::OwnWrites;
 use crate::telemetry::timing::{Named, TimedCall};
 
@@ -39,20 +39,24 @@ pub(crate) trait RangesRead: Debug + Send + Sync {
 impl StoredScan {
     /// Each positioning takes up what was committed since.
     pub(in crate::iterator) fn moves_with_commits(&self) -> bool {
-        self.moving
+        self.transaction.as_ref().is_some_and(|part| part.moving)
+    }
+
+    fn reads(&self) -> Option<&dyn RangesRead> {
+        self.transaction.as_ref().and_then(|part| part.reads.as_deref())
     }
 
     #[inline]
     pub(super) fn needs_instruments(&self) -> bool {
-        self.recorded || self.owner.core().telemetry.latencies.is_due()
+        self.reads().is_some() || self.owner.core().telemetry.latencies.is_due()
     }
 
     #[inline(never)]
     pub(super) fn go_instrumented(&mut self, movement: Movement<'_>) -> Result<()> {
-        if !self.recorded {
-            return self.go_timed(movement);
+        let Some(reads) = self.reads() else { return self.go_timed(movement) };
+        if !movement.is_step() {
+            reads.leave();
         }
-        self.leave(movement);
         if self.owner.core().telemetry.latencies.is_due() {
             self.go_timed(movement)?;
         } else {
@@ -88,20 +92,9 @@ impl StoredScan {
         profile
     }
 
-    /// Tells the transaction that its scan leaves its place for another position.
-    fn leave(&mut self, movement: Movement<'_>) {
-        if movement.is_step() {
-            return;
-        }
-        self.place = Place::Outside;
-        if let Some(reads) = self.transaction.as_ref().and_then(|part| part.reads.as_ref()) {
-            reads.leave();
-        }
-    }
-
     /// Records in the transaction how far the scan has come.
     fn record(&self, movement: Movement<'_>) {
-        let Some(OfTransaction { reads: Some(reads), .. }) = &self.transaction else { return };
+        let Some(reads) = self.reads() else { return };
         let lower = self.bounds.lower.as_deref().unwrap_or(&[]);
         let upper = self.bounds.upper.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         // What is arrived at, or the bound where the keys ended.

@@ -41,6 +41,16 @@ pub(super) struct ScanSources {
     _reservation: MemoryReservation,
 }
 
+/// What there is now, for a snapshot that is taken already: so it holds all that the snapshot sees.
+fn view_after_snapshot(family: &FamilyState) -> Result<Arc<View>> {
+    let view = family.view.load_full();
+    family.check_view()?;
+    if !view.version.runs.is_empty() {
+        family.reads.activity.note();
+    }
+    Ok(view)
+}
+
 impl ScanSources {
     /// What is there now, or at the snapshot of the bounds, with a transaction's writes over it.
     ///
@@ -63,9 +73,7 @@ impl ScanSources {
             Some(snapshot) => snapshot.clone(),
             None => Snapshot::take(core),
         };
-        // The snapshot first: whatever view is loaded now holds all that it sees.
-        let view = family.view.load_full();
-        family.check_view()?;
+        let view = view_after_snapshot(family)?;
         Ok(Self::of_view(owner, family, bounds, (snapshot, view), own))
     }
 
@@ -87,15 +95,10 @@ impl ScanSources {
             None if self.snapshot.read_point() != core.read_point() => Snapshot::take(core),
             _ => self.snapshot.clone(),
         };
-        // As in `open`.
-        let view = family.view.load_full();
-        family.check_view()?;
+        let view = view_after_snapshot(family)?;
         if !Arc::ptr_eq(&view, &self.view) || self.lacks_sources() {
             *self = Self::of_view(owner, family, bounds, (snapshot, view), own);
             return Ok(());
-        }
-        if !view.version.runs.is_empty() {
-            family.reads.activity.note();
         }
         self.merge.show_through(snapshot.sequence());
         self.now = snapshot.read_point().now;
@@ -119,9 +122,6 @@ impl ScanSources {
         own: Option<&Arc<OwnWrites>>,
     ) -> Self {
         let core = owner.core();
-        if !view.version.runs.is_empty() {
-            family.reads.activity.note();
-        }
         let sequence = snapshot.sequence();
         let blocks = CachedBlocks::for_scan(
             &core.storage.files.blocks,
