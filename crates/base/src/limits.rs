@@ -18,6 +18,9 @@ pub const MAX_BATCH_BYTES: usize = 1 << 30;
 /// Smallest segment of the log, in bytes: 64 KiB.
 pub const MIN_LOG_SEGMENT_BYTES: u64 = 64 << 10;
 
+/// The smallest memory budget of a database, in bytes.
+pub const MIN_MEMORY_BUDGET_BYTES: u64 = 4 << 20;
+
 /// Longest name of a column family, in bytes.
 pub const MAX_FAMILY_NAME_BYTES: usize = 127;
 

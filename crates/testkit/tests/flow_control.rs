@@ -391,7 +391,7 @@ fn budgets_that_cannot_work_are_refused() {
     db.set_options(changed).unwrap();
     let stats = db.stats();
     assert_eq!((stats.memory.budget_bytes, stats.cache.capacity_bytes), (8 << 20, 1 << 20));
-    let options = DbOptions::default().max_memory_usage(5 << 20).log_segment_bytes(1 << 20);
-    assert!(options.validate().is_err());
-    assert!(options.max_memory_usage(8 << 20).validate().is_ok());
+    // The log of a database with little memory has small segments, whatever the options say.
+    assert!(DbOptions::default().max_memory_usage(4 << 20).validate().is_ok());
+    assert!(DbOptions::default().max_memory_usage((4 << 20) - 1).validate().is_err());
 }

@@ -4,11 +4,8 @@ use super::{SyncMode, refuse, setters::setters};
 use crate::error::Result;
 use crate::event::{EventListener, LogLevel};
 use crate::key_order::KeyOrders;
-use crate::limits::MIN_LOG_SEGMENT_BYTES;
+use crate::limits::{MIN_LOG_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES};
 use std::path::PathBuf;
-
-/// The smallest memory budget that leaves every part of the engine room to work, in bytes.
-const LEAST_MEMORY_BUDGET: u64 = 4 << 20;
 
 /// Settings of a database, given at each open.
 ///
@@ -65,7 +62,8 @@ pub struct DbOptions {
     /// the block cache shrinks, then writers are slowed down, then they wait for flushes; reads
     /// never wait. A budget smaller than a write buffer is kept by freezing memtables earlier. 0
     /// means three quarters of the smaller of the machine's memory and the control group's limit;
-    /// otherwise at least 4 MiB and at least eight log segments. Default 0.
+    /// otherwise at least 4 MiB. A budget that an open database is given must hold eight of its log
+    /// segments as well. Default 0.
     #[doc(alias = "write_buffer_manager")]
     pub max_memory_usage: u64,
     /// Milliseconds without any progress of flushes after which a writer that waits for them, or
@@ -165,31 +163,25 @@ impl DbOptions {
         if self.sync_mode == (SyncMode::Interval { interval_us: 0 }) {
             problems.push("sync interval is 0 us, must be at least 1".to_owned());
         }
-        problems.extend(self.memory_problem(self.max_memory_usage));
+        problems.extend(memory_problem(self.max_memory_usage, MIN_MEMORY_BUDGET_BYTES));
         refuse(problems)
     }
 
-    /// Checks a memory budget for this database.
+    /// Checks a memory budget for a database that is open with these options, whose log keeps the
+    /// size of its segments.
     ///
     /// # Errors
     /// [`crate::Error::InvalidOptions`] when it is too small to work with.
     #[doc(hidden)]
     pub fn validate_memory_budget(&self, bytes: u64) -> Result<()> {
-        refuse(self.memory_problem(bytes).into_iter().collect())
+        let least = MIN_MEMORY_BUDGET_BYTES.max(self.log_segment_bytes.saturating_mul(8));
+        refuse(memory_problem(bytes, least).into_iter().collect())
     }
+}
 
-    /// The smallest memory budget that this database can work with, in bytes.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn least_memory_budget(&self) -> u64 {
-        LEAST_MEMORY_BUDGET.max(self.log_segment_bytes.saturating_mul(8))
-    }
-
-    fn memory_problem(&self, budget: u64) -> Option<String> {
-        let least = self.least_memory_budget();
-        (budget != 0 && budget < least)
-            .then(|| format!("max_memory_usage is {budget}, must be 0 or at least {least}"))
-    }
+fn memory_problem(budget: u64, least: u64) -> Option<String> {
+    (budget != 0 && budget < least)
+        .then(|| format!("max_memory_usage is {budget}, must be 0 or at least {least}"))
 }
 
 /// Settings of an open database that can be changed while it is in use; what is `None` stays.

@@ -1,5 +1,7 @@
 //! What `load` makes of good and bad input.
 
+use std::time::Duration;
+
 use crate::support::{Place, json_line, json_lines, sorted};
 
 #[test]
@@ -173,4 +175,37 @@ fn programs_are_told_what_was_stored_skipped_and_resumed() {
     let said = report(&run);
     assert_eq!(said["families"], serde_json::json!(["default", "other"]));
     assert_eq!((&said["stored"], &said["complete"]), (&3.into(), &true.into()));
+}
+
+/// Bytes of memory of a process that no file backs; `None` when it has ended.
+#[cfg(target_os = "linux")]
+fn anonymous_bytes(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// An allocator that keeps what was freed doubled what the budget says, and a control group killed
+/// the load.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_load_stays_within_its_memory_budget() {
+    const BUDGET: u64 = 32 << 20;
+    let place = Place::new();
+    let filler = "x".repeat(90);
+    let line =
+        |n: u64| format!("{:016x}\t{filler}{n:010}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    place.file("input.tsv", (0..300_000).map(line).collect::<String>());
+    place.file("o.toml", format!("[database]\nmax_memory_usage = {BUDGET}\n"));
+    let mut child =
+        place.command("load").args(["input.tsv", "--options", "o.toml"]).spawn().unwrap();
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        most = most.max(anonymous_bytes(child.id()).unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(child.wait().unwrap().success());
+    println!("{} MiB", most >> 20);
+    assert!(most > BUDGET / 4, "{most} bytes were seen");
+    assert!(most <= BUDGET / 10 * 11 + (8 << 20), "{} MiB", most >> 20);
 }

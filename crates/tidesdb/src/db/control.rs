@@ -24,7 +24,7 @@ impl Core {
         self.health.check_open()?;
         if let Some(bytes) = options.max_memory_usage {
             self.env.options.validate_memory_budget(bytes)?;
-            self.memory.budget.set_bytes(memory_budget(&self.env.options, bytes));
+            self.memory.budget.set_bytes(memory_budget(bytes));
             self.storage.files.table_memory.keep_to_share();
         }
         if let Some(bytes) = options.block_cache_bytes {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::limits::MIN_LOG_SEGMENT_BYTES;
+use tidesdb_base::limits::{MIN_LOG_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES};
 use tidesdb_base::progress::{Progress, Step};
 use tidesdb_files::manifest::ManifestWriter;
 use tidesdb_files::naming::FileKind;
@@ -187,7 +187,7 @@ impl Core {
         // It is read once from the first byte to the last, in the memory of this database.
         options.block_cache_bytes = 0;
         options.log_segment_bytes = MIN_LOG_SEGMENT_BYTES;
-        options.max_memory_usage = options.least_memory_budget();
+        options.max_memory_usage = MIN_MEMORY_BUDGET_BYTES;
         let budget = options.max_memory_usage.min(self.memory.budget.bytes() / 8);
         let _reservation = self.memory.budget.reserve(Holder::Background, budget);
         let copy = open_in(target.path(), options, components, Core::shut_down, |vfs, path, _| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{ErrorKind, Result};
 use tidesdb_base::event::Event;
 use tidesdb_base::latency::TimedOperation;
-use tidesdb_base::limits::MIN_LOG_SEGMENT_BYTES;
+use tidesdb_base::limits::{MIN_LOG_SEGMENT_BYTES, MIN_MEMORY_BUDGET_BYTES};
 use tidesdb_base::options::DbOptions;
 use tidesdb_files::file_numbers::FileNumbers;
 use tidesdb_files::naming::FileKind;
@@ -89,19 +89,19 @@ pub(crate) fn open_in(
 }
 
 /// The memory budget in bytes for a setting of `max_memory_usage`.
-pub(crate) fn memory_budget(options: &DbOptions, setting: u64) -> u64 {
+pub(crate) fn memory_budget(setting: u64) -> u64 {
     if setting != 0 {
         return setting;
     }
     let available = tidesdb_sys::memory::available_bytes();
-    available.map_or(u64::MAX, |bytes| (bytes / 4 * 3).max(options.least_memory_budget()))
+    available.map_or(u64::MAX, |bytes| (bytes / 4 * 3).max(MIN_MEMORY_BUDGET_BYTES))
 }
 
 /// A log segment takes one part in so many of the memory budget at most.
 const LOG_SHARE: u64 = 32;
 /// Options whose log takes a small part of the memory budget: two segments are mapped.
 fn with_small_log(mut options: DbOptions) -> DbOptions {
-    let most = memory_budget(&options, options.max_memory_usage) / LOG_SHARE;
+    let most = memory_budget(options.max_memory_usage) / LOG_SHARE;
     let most = (most / MIN_LOG_SEGMENT_BYTES).max(1) * MIN_LOG_SEGMENT_BYTES;
     options.log_segment_bytes = options.log_segment_bytes.min(most);
     options
@@ -302,7 +302,7 @@ fn shared_memory(
 ) -> (Arc<FileContext>, Arc<BlockPool>) {
     let blocks = Arc::new(BlockCache::new(options.block_cache_bytes, USUAL_BLOCK_BYTES));
     let memory = BlockPool::new(0);
-    let bytes = memory_budget(options, options.max_memory_usage);
+    let bytes = memory_budget(options.max_memory_usage);
     // The active log segment and the one prepared to be next.
     let log_bytes = 2 * options.log_segment_bytes;
     let budget = MemoryBudget::new(bytes, log_bytes, Arc::clone(&blocks) as _, Arc::clone(&memory));
@@ -343,12 +343,12 @@ fn targets(
 /// Bytes that memtables may have while the log is replayed. A database that is opened for reading
 /// can't write them to tables.
 fn most_replayed_bytes(options: &DbOptions) -> u64 {
-    let budget = memory_budget(options, options.max_memory_usage);
+    let budget = memory_budget(options.max_memory_usage);
     if options.read_only { u64::MAX } else { budget / unreplayed_log::SHARE_OF_BUDGET }
 }
 
 /// The threads that help to replay the log, which merge later.
 fn workers(options: &DbOptions, scheduler: &Arc<dyn Scheduler>) -> Workers {
-    let budget = memory_budget(options, options.max_memory_usage);
+    let budget = memory_budget(options.max_memory_usage);
     Workers::new(scheduler, options.resolved_compaction_threads(), budget)
 }
