@@ -122,7 +122,25 @@ fn installed_libraries_serve_programs() {
     let program = compile("transactions.c", folder.path(), &arguments);
     check(&program, None, EXAMPLES[1].1);
 
+    // All of it, where there is an archive of the C library.
+    arguments.push("-static");
+    if is_linked_statically(folder.path()) {
+        let program = compile("transactions.c", folder.path(), &arguments);
+        check(&program, None, EXAMPLES[1].1);
+    } else {
+        println!("skipped: programs can't be linked statically");
+    }
+
     with_cmake(prefix, folder.path());
+}
+
+/// Whether a program without any library can be static as a whole.
+fn is_linked_statically(folder: &Path) -> bool {
+    let source = folder.join("empty.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let mut command = Command::new("cc");
+    let output = command.arg("-static").arg(&source).arg("-o").arg(folder.join("empty")).output();
+    output.unwrap().status.success()
 }
 
 /// The archive within a shared object that a program loads while it runs.
