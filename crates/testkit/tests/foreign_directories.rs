@@ -65,7 +65,7 @@ fn databases_of_tidesdb_10_are_named_and_left_alone() {
 }
 
 /// A volume of its own is no foreign directory: what its file system has in the root is not looked
-/// at, and stays. A file of that name is somebody's.
+/// at, and stays. A file of that name does count.
 #[test]
 fn the_root_of_a_new_volume_takes_a_database() {
     let directory = tempfile::tempdir().unwrap();
