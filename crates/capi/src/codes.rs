@@ -1,6 +1,7 @@
 //! The return codes, and which error of the engine becomes which.
 
 use std::ffi::c_int;
+use std::io;
 
 use tidesdb::{Error, ErrorKind};
 
@@ -28,6 +29,8 @@ pub fn of(error: &Error) -> c_int {
         // Something is there, in a format that is not known.
         Error::NotADatabase { .. } => return CORRUPTION,
         Error::FamilyDropped(_) => return NOT_FOUND,
+        // It had no effect, and works once the process or another one has closed some files.
+        Error::Io { source, .. } if is_without_descriptors(source) => return BUSY,
         _ => {}
     }
     match error.kind() {
@@ -44,4 +47,9 @@ pub fn of(error: &Error) -> c_int {
         // engine must not have them try again and again.
         _ => IO,
     }
+}
+
+/// Whether the process, or the machine, has as many files open as it may.
+fn is_without_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }

@@ -110,7 +110,11 @@ fn open(directory: &Path, config: &Config) -> Outcome<Database> {
     let opened = open_with(directory, config, &log);
     // Only this log can say why: that of another database is no place for it.
     opened.map_err(|failure| {
-        let code = failure.code();
+        let code = match failure.code() {
+            // The interface has IO for a file that can't be opened here, whatever the cause.
+            codes::BUSY => codes::IO,
+            code => code,
+        };
         let why = match failure {
             Failure::Engine(error) => error.to_string(),
             Failure::Code(code) => format!("refused with code {code}"),

@@ -5,7 +5,7 @@
 
 use std::ffi::{OsString, c_char, c_int};
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -275,10 +275,21 @@ pub unsafe extern "C" fn tidesdb_cf_config_save_to_ini(
 }
 
 /// Replaces the content of a file by these bytes, or leaves it as it was: they are written beside
-/// it first. Only when the folder can't be synced the file is there all the same.
+/// it first. Only when the folder can't be synced the file is there all the same. Who may read it
+/// stays as it was.
 fn replace(place: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A link stays one: the file that it leads to is meant.
+    let place = &*fs::canonicalize(place).unwrap_or_else(|_| place.to_path_buf());
+    let present = fs::metadata(place).ok();
+    if present.as_ref().is_some_and(|present| !present.is_file() && !present.is_dir()) {
+        // A device or a pipe has no content, and must not become a file.
+        let mut options = OpenOptions::new();
+        options.write(true);
+        return File::from(open_above_standard(|| options.open(place))?).write_all(bytes);
+    }
     let (mut file, beside) = create_beside(place)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let permissions = present.map_or(Ok(()), |present| file.set_permissions(present.permissions()));
+    let written = permissions.and_then(|()| file.write_all(bytes)).and_then(|()| file.sync_all());
     let renamed = written.and_then(|()| fs::rename(&beside, place));
     renamed.inspect_err(|_| drop(fs::remove_file(&beside)))?;
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -5,6 +5,7 @@
 
 mod c_support;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
@@ -25,8 +26,10 @@ fn installed() -> &'static Path {
 
 /// Installs what this build has made; below `destdir` if one is named.
 fn install(prefix: &Path, destdir: Option<&Path>) {
-    let mut command = Command::new(here().join("../../scripts/install-c-library"));
-    command.arg("--prefix").arg(prefix);
+    // As root does on systems where its files are its own.
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 077; exec \"$0\" \"$@\""]);
+    command.arg(here().join("../../scripts/install-c-library")).arg("--prefix").arg(prefix);
     command.arg("--built").arg(built("libtidesdb_c.a").parent().unwrap());
     if let Some(destdir) = destdir {
         command.arg("--destdir").arg(destdir);
@@ -122,7 +125,25 @@ fn installed_libraries_serve_programs() {
     let program = compile("transactions.c", folder.path(), &arguments);
     check(&program, None, EXAMPLES[1].1);
 
+    // All of it, where there is an archive of the C library.
+    arguments.push("-static");
+    if is_linked_statically(folder.path()) {
+        let program = compile("transactions.c", folder.path(), &arguments);
+        check(&program, None, EXAMPLES[1].1);
+    } else {
+        println!("skipped: programs can't be linked statically");
+    }
+
     with_cmake(prefix, folder.path());
+}
+
+/// Whether a program without any library can be static as a whole.
+fn is_linked_statically(folder: &Path) -> bool {
+    let source = folder.join("empty.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let mut command = Command::new("cc");
+    let output = command.arg("-static").arg(&source).arg("-o").arg(folder.join("empty")).output();
+    output.unwrap().status.success()
 }
 
 /// The archive within a shared object that a program loads while it runs.
@@ -259,8 +280,13 @@ fn packages_are_staged_in_another_directory() {
         "lib/libtidesdb.a",
         "lib/cmake/tidesdb/TidesDBConfig.cmake",
         "lib/cmake/tidesdb/TidesDBConfigVersion.cmake",
+        "lib/pkgconfig/tidesdb.pc",
     ] {
         assert!(inside.join(file).is_file(), "{file} is missing");
+        for path in Path::new(file).ancestors().filter(|path| **path != *"") {
+            let mode = std::fs::metadata(inside.join(path)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o044, 0o044, "{}: {mode:o}", path.display());
+        }
     }
     let text = std::fs::read_to_string(inside.join("lib/pkgconfig/tidesdb.pc")).unwrap();
     assert!(text.starts_with("prefix=/opt/tides\n"), "{text}");

@@ -63,3 +63,23 @@ fn databases_of_tidesdb_10_are_named_and_left_alone() {
         }
     }
 }
+
+/// A volume of its own is no foreign directory: what its file system has in the root is not looked
+/// at, and stays. A file of that name does count.
+#[test]
+fn the_root_of_a_new_volume_takes_a_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let made_by_system = directory.path().join("lost+found");
+    fs::write(&made_by_system, "mine").unwrap();
+    assert_refused(directory.path(), &["lost+found"]);
+    fs::remove_file(&made_by_system).unwrap();
+    fs::create_dir(&made_by_system).unwrap();
+    for _ in 0..2 {
+        let db = Db::open(directory.path(), small_db()).unwrap();
+        assert!(made_by_system.is_dir());
+        db.close().unwrap();
+    }
+    fs::write(directory.path().join("notes"), "mine").unwrap();
+    fs::remove_file(directory.path().join("CURRENT")).unwrap();
+    assert!(Db::open(directory.path(), small_db()).is_err());
+}

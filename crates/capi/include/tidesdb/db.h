@@ -64,8 +64,8 @@ extern "C"
 #define TDB_ERR_LOCKED -12
 /* The database takes no writes. No call of a database returns it. */
 #define TDB_ERR_READONLY -13
-/* Writers are held back and nothing moved for a while, or the disk is full; the same call may be
-   repeated. */
+/* Writers are held back and nothing moved for a while, the disk is full, or the process has as many
+   files open as it may; the same call may be repeated. */
 #define TDB_ERR_BUSY -14
 /* A conditional write to an object store lost against another writer. */
 #ifndef TDB_ERR_PRECONDITION
@@ -437,12 +437,13 @@ tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
    error *db is NULL, and the log says why.
    TDB_ERR_LOCKED: it is open in this or another process.
    TDB_ERR_IO: the directory or a file can't be created, read or written; an internal error.
-   TDB_ERR_CORRUPTION: the directory holds something else, another engine's files for example, or
-   a damaged database. Nothing was changed. A database whose manifest is destroyed, with nothing of
-   others in its directory, is repaired instead. A new one of everything that can be read takes its
-   place, and the old one is kept beside it as DIRECTORY.damaged. All that is lost is written to
-   the log as errors. Families have the names and options that their newest tables have then: a
-   later rename is lost, and options set with persist_to_disk 0 may have come back.
+   TDB_ERR_CORRUPTION: the directory holds something else, another engine's files for example, or a
+   damaged database. Nothing was changed. The lost+found of a volume does not count. A database
+   whose manifest is destroyed, with nothing of others in its directory, is repaired instead. A new
+   one of everything that can be read takes its place, and the old one is kept beside it as
+   DIRECTORY.damaged. All that is lost is written to the log as errors. Families have the names and
+   options that their newest tables have then: a later rename is lost, and options set with
+   persist_to_disk 0 may have come back.
    TDB_ERR_INVALID_ARGS: an option is out of range, or there is an object store.
    TDB_ERR_MEMORY: no memory for the handle, or no path was given. */
 int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
@@ -468,7 +469,8 @@ int tidesdb_checkpoint(tidesdb_t *db, const char *checkpoint_dir);
 /* Flushes and compacts every family and waits until nothing is queued. */
 int tidesdb_purge(tidesdb_t *db);
 
-/* Stops compactions until the database is opened again. Flushes continue. */
+/* Stops compactions until the database is opened again. Flushes continue, and so do reads and
+   writes; the more tables there are, the slower writes become. */
 int tidesdb_cancel_background_work(tidesdb_t *db);
 
 /* Statistics of the whole database and of its block cache, into structures of the caller's. */
@@ -485,9 +487,9 @@ int tidesdb_promote_to_primary(tidesdb_t *db);
    The function is called on any thread that uses the family. Its keys are held in memory, next to
    the cache: tidesdb_get_column_family reads them, and the first positioning of an iterator sorts
    those that it sees, after which each step looks one key up. A key that is written again in other
-   bytes keeps the bytes that it was first written in. The built-in orders cost nothing of that, and
-   show the bytes that were written last. ctx_str is not used: the one that is stored with a family
-   is that of its options. */
+   bytes keeps the bytes that it was first written in. Positioning an iterator counts as reading
+   every key. The built-in orders cost nothing of that, and show the bytes that were written last.
+   ctx_str is not used: the one that is stored with a family is that of its options. */
 int tidesdb_register_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_fn fn,
                                 const char *ctx_str, void *ctx);
 
@@ -542,7 +544,9 @@ int tidesdb_cf_update_runtime_config(tidesdb_column_family_t *cf,
 int tidesdb_cf_config_load_from_ini(const char *ini_file, const char *section_name,
                                     tidesdb_column_family_config_t *config);
 
-/* Replaces an INI file by one section with these options. */
+/* Replaces an INI file by one section with these options, as a whole or not at all. Where the file
+   is a link, that to which it leads is replaced; permissions stay. A device or a pipe is written
+   to. */
 int tidesdb_cf_config_save_to_ini(const char *ini_file, const char *section_name,
                                   const tidesdb_column_family_config_t *config);
 
@@ -626,8 +630,8 @@ int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, c
 /* Makes the buffered operations visible, all or nothing. After an error other than TDB_ERR_IO
    nothing has changed and the transaction is as it was: commit again, roll back, or free it.
    TDB_ERR_CONFLICT: another transaction was quicker; roll back and begin again.
-   TDB_ERR_BUSY: writers are held back, and nothing moved for a while, or the disk is full; try
-   again, which works once there is room.
+   TDB_ERR_BUSY: writers are held back, and nothing moved for a while, or there is no room on the
+   disk or no descriptor for a file; try again, which works once there is one.
    TDB_ERR_NOT_FOUND: a family was dropped meanwhile.
    TDB_ERR_IO: the log can't be written or synced. In sync mode FULL the operations may be visible
    all the same, and lost with the power: rolling back does not undo them. Such a transaction can be

@@ -1,5 +1,6 @@
 /* Errors, bounds and outputs that basics.c does not come to. The argument is an empty directory. */
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -308,6 +309,58 @@ static void zeroed_config(const char *directory)
     CHECK_OK(tidesdb_close(db));
 }
 
+/* A process that has all the files open that it may: reads are to be repeated, and an opening fails
+   as for any file. */
+static void without_descriptors(char *path)
+{
+    enum { MOST = 80 };
+    int taken[MOST], number = 0, lowest = 3;
+    struct rlimit usual, few;
+    char other[4096 + 16];
+    tidesdb_config_t config = tidesdb_default_config();
+    tidesdb_t *db = open_in(path), *second;
+    tidesdb_column_family_t *cf = small_family(db, "tables");
+    tidesdb_txn_t *txn;
+    tidesdb_iter_t *iter = NULL;
+    uint8_t *value = NULL;
+    size_t size = 7;
+
+    put_alone(db, cf, "k", "v");
+    CHECK_OK(tidesdb_compact(cf));
+    /* No table is open after this. */
+    CHECK_OK(tidesdb_close(db));
+    db = open_in(path);
+    cf = tidesdb_get_column_family(db, "tables");
+    txn = begin(db, TDB_ISOLATION_SNAPSHOT);
+    CHECK(getrlimit(RLIMIT_NOFILE, &usual) == 0);
+    few = usual;
+    few.rlim_cur = MOST;
+    CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    while (number < MOST && (taken[number] = fcntl(0, F_DUPFD, lowest)) >= 0) number++;
+    CHECK(number > 0 && number < MOST);
+
+    CHECK_CODE(tidesdb_txn_get(txn, cf, bytes("k"), 1, &value, &size), TDB_ERR_BUSY);
+    CHECK_CODE(tidesdb_txn_contains(txn, cf, bytes("k"), 1), TDB_ERR_BUSY);
+    CHECK(value == NULL && size == 7);
+    CHECK_OK(tidesdb_iter_new(txn, cf, &iter));
+    CHECK_CODE(tidesdb_iter_seek_to_first(iter), TDB_ERR_BUSY);
+    CHECK(tidesdb_iter_valid(iter) == 0);
+    snprintf(other, sizeof other, "%s, second", path);
+    config.db_path = other;
+    config.log_level = TDB_LOG_NONE;
+    CHECK_CODE(tidesdb_open(&config, &second), TDB_ERR_IO);
+
+    while (number > 0) CHECK(close(taken[--number]) == 0);
+    CHECK(setrlimit(RLIMIT_NOFILE, &usual) == 0);
+    CHECK(holds(txn, cf, "k", "v"));
+    CHECK_OK(tidesdb_iter_seek_to_first(iter));
+    tidesdb_iter_free(iter);
+    tidesdb_txn_free(txn);
+    CHECK_OK(tidesdb_close(db));
+    CHECK_OK(tidesdb_open(&config, &db));
+    CHECK_OK(tidesdb_close(db));
+}
+
 int main(int count, char **arguments)
 {
     char path[4096];
@@ -324,6 +377,7 @@ int main(int count, char **arguments)
     refused_commits(db, cf);
     statistics(db);
     CHECK_OK(tidesdb_close(db));
+    without_descriptors(path);
     names_and_paths(arguments[1]);
     zeroed_config(arguments[1]);
     puts("all checks hold");

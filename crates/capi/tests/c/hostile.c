@@ -1,10 +1,12 @@
 /* Arguments that make no sense, and calls at moments when no program should make them. The argument
    is an empty directory. */
+#include <fcntl.h>
 #include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "helpers.h"
 
@@ -284,6 +286,41 @@ static void ini_files(const char *directory)
     CHECK_CODE(tidesdb_cf_config_load_from_ini(path, "s", NULL), TDB_ERR_INVALID_ARGS);
 }
 
+/* A link stays a link, a file is for those for whom it was, and a device stays a device. */
+static void ini_places(const char *directory)
+{
+    tidesdb_column_family_config_t config = tidesdb_default_column_family_config(), found;
+    char path[4096], linked[4096], pipe_name[64];
+    struct stat state;
+    int ends[2];
+    char text[8];
+
+    snprintf(path, sizeof path, "%s/place.ini", directory);
+    snprintf(linked, sizeof linked, "%s/link.ini", directory);
+    config.level_size_ratio = 6;
+    CHECK_OK(tidesdb_cf_config_save_to_ini(path, "s", &config));
+    CHECK(chmod(path, 0600) == 0 && symlink("place.ini", linked) == 0);
+    config.level_size_ratio = 7;
+    CHECK_OK(tidesdb_cf_config_save_to_ini(linked, "s", &config));
+    CHECK(lstat(linked, &state) == 0 && S_ISLNK(state.st_mode));
+    CHECK(stat(path, &state) == 0 && (state.st_mode & 0777) == 0600);
+    CHECK_OK(tidesdb_cf_config_load_from_ini(path, "s", &found));
+    CHECK(found.level_size_ratio == 7);
+    /* As in /dev/stdout: nothing that root could replace, and so it is written to. */
+    CHECK(pipe(ends) == 0);
+    snprintf(pipe_name, sizeof pipe_name, "/dev/fd/%d", ends[1]);
+    CHECK_OK(tidesdb_cf_config_save_to_ini(pipe_name, "s", &config));
+    CHECK(read(ends[0], text, 4) == 4 && memcmp(text, "[s]\n", 4) == 0);
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+    snprintf(path, sizeof path, "%s/fifo", directory);
+    CHECK(mkfifo(path, 0600) == 0);
+    ends[0] = open(path, O_RDONLY | O_NONBLOCK);
+    CHECK(ends[0] >= 0);
+    CHECK_OK(tidesdb_cf_config_save_to_ini(path, "s", &config));
+    CHECK(read(ends[0], text, 4) == 4 && memcmp(text, "[s]\n", 4) == 0);
+    CHECK(lstat(path, &state) == 0 && S_ISFIFO(state.st_mode) && close(ends[0]) == 0);
+}
+
 int main(int count, char **arguments)
 {
     tidesdb_t *db, *other;
@@ -304,6 +341,7 @@ int main(int count, char **arguments)
     CHECK_OK(tidesdb_close(db));
     background(arguments[1]);
     ini_files(arguments[1]);
+    ini_places(arguments[1]);
     options(arguments[1]);
     puts("all checks hold");
     return 0;

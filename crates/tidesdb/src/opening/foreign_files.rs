@@ -43,9 +43,15 @@ fn of_c_library(name: &str) -> String {
     format!("it holds '{name}' of TidesDB's C library (version 10 or older), another format")
 }
 
+/// The folder that a new file system has in its root, which may be where a database is to be made.
+fn is_of_file_system(entry: &DirEntry) -> bool {
+    entry.is_dir && entry.name == "lost+found"
+}
+
 /// As [`known_engine`], or the name of an entry; `None` when there is none.
 pub(super) fn describe(vfs: &dyn Vfs, dir: &Path, entries: &[DirEntry]) -> Option<String> {
-    let name = &entries.iter().map(|entry| &entry.name).min()?;
+    let foreign = entries.iter().filter(|entry| !is_of_file_system(entry));
+    let name = &foreign.map(|entry| &entry.name).min()?;
     let known = known_engine(vfs, dir, entries);
     Some(known.unwrap_or_else(|| format!("it holds '{name}', which is not a database's")))
 }
