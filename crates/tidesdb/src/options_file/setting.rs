@@ -1,5 +1,7 @@
 //! One setting: its name and its value as the options' own text has them.
 
+use tidesdb_base::limits::MIN_LOG_SEGMENT_BYTES;
+
 use crate::{DbOptions, Error, FamilyOptions};
 
 use super::accepted;
@@ -26,7 +28,12 @@ impl Scope {
 
     fn check(self, line: &str) -> Result<(), Error> {
         match self {
-            Self::Database => DbOptions::default().with_text(line).map(drop),
+            // What other lines of the file set may allow a smaller budget than the defaults do;
+            // whether all go together shows when they are put in.
+            Self::Database => {
+                let options = DbOptions::default().log_segment_bytes(MIN_LOG_SEGMENT_BYTES);
+                options.with_text(line).map(drop)
+            }
             Self::Family => FamilyOptions::from_text(line).map(drop),
         }
     }
