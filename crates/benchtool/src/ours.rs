@@ -101,11 +101,12 @@ pub(crate) fn open(options: &EngineOptions, transactions: bool) -> Result<Box<dy
         .klog_value_threshold(size(options.value_separation.unwrap_or(DEFAULT_SEPARATION)));
     let database = Db::open(&options.directory, database_options).map_err(failed("open"))?;
     for number in 1..=options.families {
-        let opened = database.open_family(&family_name(number), family_options.clone());
-        drop(opened.map_err(failed("open_family"))?);
+        let opened = database.ensure_family(&family_name(number), family_options.clone());
+        drop(opened.map_err(failed("ensure_family"))?);
     }
-    let family = database.open_family(&family_name(0), family_options.clone());
-    let family = family.map_err(failed("open_family"))?;
+    // A database that is there gets the settings of the job, as with the other engines.
+    let family = database.ensure_family(&family_name(0), family_options.clone());
+    let family = family.map_err(failed("ensure_family"))?;
     Ok(Box::new(Ours { database, family, family_options, transactions }))
 }
 
@@ -203,5 +204,19 @@ mod tests {
             }
             database.close().unwrap();
         }
+    }
+
+    /// A database that was made with other settings was measured with those.
+    #[test]
+    fn a_database_that_is_there_gets_the_settings_of_the_job() {
+        let directory = tempfile::tempdir().unwrap();
+        let parity = EngineOptions::parity(directory.path().to_path_buf());
+        for block_bytes in [4096, 16_384] {
+            let engine = open(&EngineOptions { block_bytes, ..parity.clone() }, false).unwrap();
+            engine.close().unwrap();
+        }
+        let database = Db::open(directory.path(), DbOptions::default()).unwrap();
+        assert_eq!(database.family(&family_name(0)).unwrap().options().block_size, 16_384);
+        database.close().unwrap();
     }
 }

@@ -144,6 +144,20 @@ fn a_worse_candidate_has_an_exit_code_of_its_own() {
     assert!(answer.contains("\"outcome\": \"regression\""), "{answer}");
 }
 
+/// It passed.
+#[test]
+fn a_set_that_no_claim_is_about_is_no_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    for (value, is_known) in [("77", false), ("100", true)] {
+        let line = format!(
+            "run --engine null,memory --workload write --num 2K --value-size {value} --json a.json"
+        );
+        assert_eq!(benchtool(directory.path(), &line).status.code(), Some(0), "{value}");
+        let output = benchtool(directory.path(), "claims a.json --baseline null");
+        assert_eq!(output.status.code() != Some(2), is_known, "{}", text(&output.stdout));
+    }
+}
+
 #[test]
 fn a_killed_process_loses_nothing() {
     let directory = tempfile::tempdir().unwrap();

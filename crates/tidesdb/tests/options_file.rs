@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tidesdb::options_file::OptionsFile;
-use tidesdb::{Compression, DbOptions, Error, FamilyOptions, SyncMode};
+use tidesdb::{Compression, Db, DbOptions, Error, FamilyOptions, SyncMode};
 
 /// Options of which each differs from its default, as text.
 fn changed(text: &str) -> String {
@@ -185,4 +185,57 @@ fn settings_are_added_one_by_one() {
     assert!(file.set_in_family("f", "compression", "gzip").is_err());
     assert!(file.set_in_family("f", "property.a=b", "x").is_err());
     assert!(file.set_in_database("cache", "1").is_err());
+}
+
+/// A name with a blank and a `;` or `#` in it made a file that could not be read.
+#[test]
+fn ini_files_keep_names_with_brackets_and_what_begins_a_remark() {
+    let names = ["a]b", "x ; y", "x # ]", "#c", ";", " lead", "trail ", "[z]", "a = b", "]"];
+    let mut file = OptionsFile::new();
+    for name in names {
+        file = file.with_family(name, &FamilyOptions::default().block_size(512));
+    }
+    let text = file.to_ini();
+    let read = OptionsFile::from_ini(&text).unwrap();
+    assert!(read.families().eq(file.families()), "{text}");
+    for line in ["[f] ; a remark ]", "[f]\t# [g]", "[f]   ;"] {
+        let read = OptionsFile::from_ini(&format!("{line}\nblock_size = 512\n")).unwrap();
+        assert!(read.families().eq(["f"]), "{line}");
+    }
+    assert!(OptionsFile::from_ini("[f];no remark\n").is_err());
+}
+
+/// They were in force already, and so nothing stored them.
+#[test]
+fn ensure_family_stores_options_that_were_in_force_until_the_close() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = FamilyOptions::default().block_size(8192);
+    for ensured in [false, true] {
+        let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+        let family = db.open_family("f", FamilyOptions::default()).unwrap();
+        family.set_options_until_close(options.clone()).unwrap();
+        if ensured {
+            db.ensure_family("f", options.clone()).unwrap();
+        }
+        db.close().unwrap();
+        let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+        assert_eq!(db.family("f").unwrap().options() == options, ensured);
+        db.close().unwrap();
+    }
+}
+
+/// It was refused beside the default size of log segments, which it lowers.
+#[test]
+fn a_small_memory_budget_is_taken_alone() {
+    let file = OptionsFile::from_toml("[database]\nmax_memory_usage = \"4MB\"\n").unwrap();
+    let options = file.database_options(DbOptions::default()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), options).unwrap();
+    db.open_family("f", FamilyOptions::default()).unwrap().put(b"key", b"value").unwrap();
+    assert_eq!(db.stats().memory.budget_bytes, 4 << 20);
+    let log = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap());
+    let log = log.filter(|file| file.file_name().to_string_lossy().starts_with("wal-"));
+    let bytes: u64 = log.map(|file| file.metadata().unwrap().len()).sum();
+    assert!((1..=1 << 20).contains(&bytes), "{bytes} bytes of log");
+    assert!(OptionsFile::from_toml("[database]\nmax_memory_usage = \"3MB\"\n").is_err());
 }

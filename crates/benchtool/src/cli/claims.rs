@@ -45,6 +45,9 @@ impl ClaimsOptions {
             let text = serde_json::to_string_pretty(&checked).map_err(|e| e.to_string())?;
             write(path, &text)?;
         }
+        if checked.iter().all(|claim| claim.outcome == Outcome::NotComparable) {
+            return Err("no claim is comparable with this set".to_owned());
+        }
         let missed = checked.iter().any(|claim| claim.outcome == Outcome::Missed);
         Ok(if missed { ExitCode::from(MISSED) } else { ExitCode::SUCCESS })
     }

@@ -1,14 +1,15 @@
 //! CSV: the 33 columns of TidesDB's benchmark tool first, in its order and spelling, then ours.
 //!
-//! One line per operation of a row; the columns about resources are repeated on each of them. The
-//! header is written only if the file is empty, so that runs can be appended; a file with another
-//! header is refused. Figures that do not apply, or that the engine does not report, are empty.
+//! One line per operation of a row; the columns about resources are repeated on each of them. A row
+//! without results has one that says what it was and how it ended. The header is written only if
+//! the file is empty, so that runs can be appended; a file with another header is refused. Figures
+//! that do not apply, or that the engine does not report, are empty.
 
 use super::metrics;
 use super::set::ResultSet;
 use crate::measure::device::Traffic;
 use crate::orchestrate::Run;
-use crate::spec::{OperationResult, Sync, WorstThread};
+use crate::spec::{OperationResult, Sync, Workload, WorstThread};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -28,7 +29,7 @@ const ORIGINAL: [Column; 33] = [
     ("test_name", |row| row.run.spec.test.clone()),
     ("operation", |row| row.operation.operation.clone()),
     ("ops_per_sec", |row| number(row.operation.per_second)),
-    ("duration_sec", |row| number(row.run.result.duration)),
+    ("duration_sec", |row| number(metrics::seconds(row.run, row.operation))),
     ("avg_latency_us", |row| number(row.operation.average_us)),
     ("stddev_us", |row| number(row.operation.stddev_us)),
     ("cv_percent", |row| optional(metrics::variation(row.operation))),
@@ -71,7 +72,7 @@ const ADDED: [Column; 69] = [
     ("num_keys", |row| row.run.spec.shape.num.to_string()),
     ("value_kind", |row| shape_option(row.run, "contents", "random")),
     ("compress_target", |row| row.run.spec.shape.compress_ratio.to_string()),
-    ("latency_unit", |row| latency_unit(row.run).to_owned()),
+    ("latency_unit", |row| latency_unit(row.run, row.operation).to_owned()),
     ("p90_us", |row| number(row.operation.p90_us)),
     ("p999_us", |row| number(row.operation.p999_us)),
     ("p9999_us", |row| number(row.operation.p9999_us)),
@@ -111,9 +112,9 @@ const ADDED: [Column; 69] = [
     ("cpu_bg_sec", |row| optional(metrics::background_cpu(row.run))),
     ("cpu_us_per_op", |row| optional(metrics::cpu_us_per_operation(row.run))),
     ("harness_ns_per_op", |row| optional(metrics::harness_nanos(row.set, &row.run.spec.test))),
-    ("isolation", |row| match row.run.spec.shape.workload.name() {
-        "txn" => shape_option(row.run, "isolation", ""),
-        _ => String::new(),
+    ("isolation", |row| match row.run.spec.shape.transacts() {
+        true => shape_option(row.run, "isolation", ""),
+        false => String::new(),
     }),
     ("page_cache_policy", |row| shape_option(row.run, "page_cache", "keep")),
     // Beyond the list of the specification.
@@ -178,14 +179,44 @@ fn profile(engine: &str) -> &'static str {
     if engine.ends_with("-tuned") { "tuned" } else { "parity" }
 }
 
-/// What one latency is of.
-pub(crate) fn latency_unit(run: &Run) -> &'static str {
-    match run.spec.shape.workload.name() {
-        "iter" => "row",
-        _ if run.spec.shape.batch > 1 && run.spec.shape.workload.mutates() => "batch",
+/// What one latency is of. Only puts and deletes are batched, and several gets are one call.
+fn latency_unit(run: &Run, operation: &OperationResult) -> &'static str {
+    let shape = &run.spec.shape;
+    match operation.operation.as_str() {
+        "ITER" => "row",
+        "MULTIGET" => "batch",
+        "PUT" | "DELETE" if shape.batch > 1 && shape.workload != Workload::DeleteRange => "batch",
         _ => "op",
     }
 }
+
+/// The columns of a row without results: what it was, and how it ended.
+const WITHOUT_RESULTS: [&str; 24] = [
+    "engine",
+    "test_name",
+    "operation",
+    "workload",
+    "pattern",
+    "threads",
+    "batch_size",
+    "key_size",
+    "value_size",
+    "range_size",
+    "sync_enabled",
+    "schema",
+    "run_id",
+    "rep",
+    "status",
+    "engine_version",
+    "engine_build",
+    "profile",
+    "options_hash",
+    "num_keys",
+    "isolation",
+    "page_cache_policy",
+    "sync_mode",
+    "block_bytes",
+];
 
 fn header() -> Vec<&'static str> {
     ORIGINAL.iter().chain(&ADDED).map(|column| column.0).collect()
@@ -232,100 +263,18 @@ fn rows(set: &ResultSet, heading: bool) -> Result<Vec<u8>, String> {
             let record = ORIGINAL.iter().chain(&ADDED).map(|column| (column.1)(&row));
             writer.write_record(record).map_err(failed)?;
         }
+        if run.result.operations.is_empty() {
+            let name = run.spec.shape.workload.operation().to_owned();
+            let operation = &OperationResult { operation: name, ..OperationResult::default() };
+            let row = Row { set, run, operation };
+            let record = ORIGINAL.iter().chain(&ADDED).map(|(name, text)| {
+                if WITHOUT_RESULTS.contains(name) { text(&row) } else { String::new() }
+            });
+            writer.write_record(record).map_err(failed)?;
+        }
     }
     writer.into_inner().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::sample;
-    use super::*;
-    use std::collections::BTreeMap;
-
-    /// The header of the original tool, as plot scripts expect it.
-    const EXPECTED: &str = "engine,test_name,operation,ops_per_sec,duration_sec,avg_latency_us,\
-        stddev_us,cv_percent,p50_us,p95_us,p99_us,min_us,max_us,peak_rss_mb,peak_vms_mb,\
-        disk_read_mb,disk_write_mb,cpu_user_sec,cpu_sys_sec,cpu_percent,db_size_mb,write_amp,\
-        read_amp,space_amp,workload,pattern,threads,num_operations,batch_size,key_size,\
-        value_size,range_size,sync_enabled,schema,run_id,rep,status,";
-
-    #[test]
-    fn the_original_columns_come_first_and_every_row_has_all() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out.csv");
-        let set = sample::set();
-        append(&path, &set).unwrap();
-        append(&path, &set).unwrap();
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with(EXPECTED), "{}", &text[..400]);
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-        let headers = reader.headers().unwrap().clone();
-        let operations: usize = set.runs.iter().map(|run| run.result.operations.len()).sum();
-        let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-        assert_eq!(records.len(), 2 * operations);
-        assert!(records.iter().all(|record| record.len() == headers.len()));
-        // Rows of full scans, whose commas the original tool loses, have every column too.
-        assert!(records.iter().any(|record| &record[2] == "ITER"));
-    }
-
-    #[test]
-    fn known_figures_are_in_their_columns() {
-        let mut set = sample::set();
-        set.runs.truncate(1);
-        let result = &mut set.runs[0].result;
-        (result.sorted_runs, result.cache_hits) = (Some(5), Some(0.98));
-        let worst = WorstThread { p99_us: 1_250.5, ..WorstThread::default() };
-        result.operations[0].worst_thread = Some(worst);
-        result.observed.size_flushed = Some(32 << 20);
-        result.observed.device = Some(Traffic { read: 1 << 20, written: 60 << 20 });
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out.csv");
-        append(&path, &set).unwrap();
-        let mut reader = csv::Reader::from_path(&path).unwrap();
-        let row: BTreeMap<String, String> = reader.deserialize().next().unwrap().unwrap();
-        let expected = [
-            ("engine", "tidesdb"),
-            ("operation", "PUT"),
-            ("duration_sec", "2.000"),
-            ("settle_sec", "0.500"),
-            ("peak_rss_mb", "100.00"),
-            ("write_amp", "2.000"),
-            ("read_amp", ""),
-            ("batch_size", "1000"),
-            ("latency_unit", "batch"),
-            ("sync_enabled", "0"),
-            ("db_size_mb", "30.00"),
-            ("wal_size_mb", "2.00"),
-            ("status", "VALID"),
-            ("cache_hit", "0.980"),
-            ("sorted_runs", "5"),
-            ("ops_failed", "0"),
-            ("size_flushed_mb", "32.00"),
-            ("size_compacted_mb", ""),
-            ("device_write_mb", "60.00"),
-            ("device_read_mb", "1.00"),
-            ("write_amp_device", "2.400"),
-            ("value_kind", "random"),
-            ("page_cache_policy", "keep"),
-            ("worst_thread_p99_us", "1250.500"),
-        ];
-        for (column, value) in expected {
-            assert_eq!(row[column], value, "{column}");
-        }
-    }
-
-    #[test]
-    fn a_file_of_other_columns_is_left_alone() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("out.csv");
-        fs::write(&path, "a,b\n1,2\n").unwrap();
-        assert!(append(&path, &sample::set()).unwrap_err().contains("other columns"));
-        assert_eq!(fs::read_to_string(&path).unwrap(), "a,b\n1,2\n");
-    }
-
-    #[test]
-    fn profiles_come_from_the_engine() {
-        assert_eq!(profile("rocksdb"), "parity");
-        assert_eq!(profile("rocksdb-tuned"), "tuned");
-    }
-}
+mod tests;

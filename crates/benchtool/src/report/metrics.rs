@@ -30,9 +30,23 @@ pub(crate) fn all_operations(run: &Run) -> u64 {
     run.result.operations.iter().map(|operation| operation.operations).sum()
 }
 
+/// Seconds that the phase of an operation took. Not all operations of a test have the same: what
+/// was written may be read in a second phase, and steps of a family's life follow one another.
+pub(crate) fn seconds(run: &Run, operation: &OperationResult) -> f64 {
+    over(operation.operations as f64, operation.per_second).unwrap_or(run.result.duration)
+}
+
+/// Seconds of all phases that were measured.
+fn all_seconds(run: &Run) -> f64 {
+    match run.spec.shape.workload {
+        Workload::WriteThenRead => run.result.operations.iter().map(|o| seconds(run, o)).sum(),
+        _ => run.result.duration,
+    }
+}
+
 /// Operations per second if the phase had ended when no background work was left.
 pub(crate) fn sustained(run: &Run, operation: &OperationResult) -> Option<f64> {
-    over(operation.operations as f64, run.result.duration + run.result.settle)
+    over(operation.operations as f64, seconds(run, operation) + run.result.settle)
 }
 
 /// Operations in each whole second of the phase.
@@ -67,17 +81,19 @@ pub(crate) fn variation(operation: &OperationResult) -> Option<f64> {
     over(operation.stddev_us * 100.0, operation.average_us)
 }
 
-/// MiB of keys and values per second: rows for scans, records for the rest.
+/// MiB of keys and values per second: rows for scans, records that were there for gets, records
+/// for the rest.
 pub(crate) fn mebibytes_per_second(run: &Run, operation: &OperationResult) -> Option<f64> {
     let records = match operation.operation.as_str() {
         "RANGE" | "SCAN" | "ITER" => run.result.rows.max(operation.operations),
+        "GET" => operation.operations.saturating_sub(run.result.not_found),
         _ => operation.operations,
     };
     let bytes = match operation.operation.as_str() {
         "DELETE" => run.spec.shape.key_size as u64,
         _ => record_bytes(run),
     };
-    over(records as f64 * bytes as f64 / f64::from(1_u32 << 20), run.result.duration)
+    over(records as f64 * bytes as f64 / f64::from(1_u32 << 20), seconds(run, operation))
 }
 
 /// Live records at the end of the test.
@@ -112,8 +128,9 @@ pub(crate) fn read_amplification(run: &Run) -> Option<f64> {
         !matches!(operation.operation.as_str(), "PUT" | "DELETE" | "COMMIT")
     };
     let read: u64 = run.result.operations.iter().filter(reads).map(|o| o.operations).sum();
-    let returned = run.result.rows.max(read) * record_bytes(run);
-    over(run.result.read_bytes as f64, if read == 0 { 0.0 } else { returned as f64 })
+    let found = read.saturating_sub(run.result.not_found);
+    let returned = if read == 0 { 0 } else { run.result.rows.max(found) * record_bytes(run) };
+    over(run.result.read_bytes as f64, returned as f64)
 }
 
 /// Bytes that the device wrote over key and value bytes accepted.
@@ -158,7 +175,7 @@ pub(crate) fn operations_per_cpu_second(run: &Run) -> Option<f64> {
 
 /// Processor use in percent of one processor.
 pub(crate) fn cpu_percent(run: &Run) -> Option<f64> {
-    over(cpu_seconds(run) * 100.0, run.result.duration + run.result.settle)
+    over(cpu_seconds(run) * 100.0, all_seconds(run) + run.result.settle)
 }
 
 /// A hash of everything that decides what is measured: shape and settings, not where.
@@ -175,7 +192,7 @@ pub(crate) fn options_hash(run: &Run) -> String {
 /// nanoseconds of one thread.
 pub(crate) fn harness_nanos(set: &super::set::ResultSet, test: &str) -> Option<f64> {
     let costs = set.repetitions(test, "null").filter_map(|run| {
-        let busy = run.result.duration * run.spec.shape.threads as f64;
+        let busy = all_seconds(run) * run.spec.shape.threads as f64;
         over(busy * 1e9, all_operations(run) as f64)
     });
     super::median(costs.collect())
@@ -195,8 +212,15 @@ mod tests {
         run.result.duration = 2.0;
         run.result.settle = 0.5;
         run.result.operations.truncate(1);
-        run.result.operations[0].operations = 1_000;
+        complete(&mut run, 1_000);
         run
+    }
+
+    /// Has the first operation done so many times in the phase.
+    fn complete(run: &mut Run, operations: u64) {
+        let per_second = operations as f64 / run.result.duration;
+        let operation = &mut run.result.operations[0];
+        (operation.operations, operation.per_second) = (operations, per_second);
     }
 
     fn first(run: &Run) -> &OperationResult {
@@ -249,13 +273,52 @@ mod tests {
     #[test]
     fn bandwidth_counts_rows_of_scans_and_keys_of_deletes() {
         let mut run = known();
-        run.result.operations[0].operations = 1 << 20;
+        complete(&mut run, 1 << 20);
         assert_eq!(mebibytes_per_second(&run, first(&run)), Some(50.0));
         run.result.operations[0].operation = "DELETE".to_owned();
         assert_eq!(mebibytes_per_second(&run, first(&run)), Some(8.0));
         run.result.operations[0].operation = "RANGE".to_owned();
         run.result.rows = 10 << 20;
         assert_eq!(mebibytes_per_second(&run, first(&run)), Some(500.0));
+    }
+
+    /// They counted the bytes of values that are not there.
+    #[test]
+    fn absent_keys_return_no_bytes() {
+        let mut run = known();
+        complete(&mut run, 1 << 20);
+        run.result.operations[0].operation = "GET".to_owned();
+        run.result.not_found = 3 << 18;
+        run.result.read_bytes = 25 << 20;
+        assert_eq!(mebibytes_per_second(&run, first(&run)), Some(12.5));
+        assert_eq!(read_amplification(&run), Some(1.0));
+        run.result.not_found = 1 << 20;
+        assert_eq!(mebibytes_per_second(&run, first(&run)), Some(0.0));
+        assert_eq!(read_amplification(&run), None);
+    }
+
+    /// Gets of what was just written were divided by the seconds of the writes.
+    #[test]
+    fn a_second_phase_has_seconds_of_its_own() {
+        let mut run = known();
+        let gets = OperationResult { operation: "GET".to_owned(), ..first(&run).clone() };
+        run.result.operations.push(OperationResult { per_second: 125.0, ..gets });
+        let gets = &run.result.operations[1];
+        assert_eq!((seconds(&run, first(&run)), seconds(&run, gets)), (2.0, 8.0));
+        assert_eq!(sustained(&run, gets), Some(1_000.0 / 8.5));
+        let bandwidth = mebibytes_per_second(&run, gets).unwrap();
+        assert_eq!(bandwidth * 4.0, mebibytes_per_second(&run, first(&run)).unwrap());
+        (run.result.cpu_user, run.result.cpu_system) = (10.0, 0.5);
+        assert_eq!(cpu_percent(&run), Some(420.0), "the same seconds");
+        run.spec.shape.workload = Workload::WriteThenRead;
+        assert_eq!(cpu_percent(&run), Some(100.0), "one after the other");
+        let mut set = sample::set();
+        run.spec.engine = "null".to_owned();
+        run.spec.shape.threads = 1;
+        set.runs = vec![run.clone()];
+        assert_eq!(harness_nanos(&set, "write_random_b1"), Some(5e6));
+        run.result.operations[1].per_second = 0.0;
+        assert_eq!(seconds(&run, &run.result.operations[1]), 2.0, "of an operation never done");
     }
 
     #[test]

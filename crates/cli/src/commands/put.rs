@@ -10,6 +10,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
+use tidesdb::limits::MAX_KEY_BYTES;
 use tidesdb::{WriteBatch, WriteOptions};
 
 use crate::args::PutArgs;
@@ -28,10 +29,15 @@ const MAX_VALUE_BYTES: u64 = u32::MAX as u64;
 /// When the value cannot be read or is too long, and those of the engine.
 pub(crate) fn run(args: &PutArgs) -> Result<()> {
     let key = args.encoding.decode("key", &args.key)?;
+    // Before anything is created for it.
+    check_length(&key)?;
     let value = value(args)?;
-    let db = database::open(&args.target.database.db, Access::Create)?;
     let name = &args.target.family;
-    let family = if args.create || name == DEFAULT_FAMILY {
+    let creates = args.create || name == DEFAULT_FAMILY;
+    // Where there is none, the family is not there either.
+    let access = if creates { Access::Create } else { Access::Change };
+    let db = database::open(&args.target.database.db, access)?;
+    let family = if creates {
         database::family_or_new(&db, name)?
     } else {
         database::family(&db, name).map_err(|failure| failure.and("; --create creates it"))?
@@ -45,6 +51,16 @@ pub(crate) fn run(args: &PutArgs) -> Result<()> {
     drop(family);
     database::close(db)?;
     args.output.report(&json!({ "stored": 1, "family": name, "value_bytes": value.len() }))
+}
+
+fn check_length(key: &[u8]) -> Result<()> {
+    match key.len() {
+        0 => Err(Failure::usage("the key is empty")),
+        1..=MAX_KEY_BYTES => Ok(()),
+        bytes => Err(Failure::usage(format!(
+            "the key has {bytes} bytes, and at most {MAX_KEY_BYTES} are allowed"
+        ))),
+    }
 }
 
 fn value(args: &PutArgs) -> Result<Vec<u8>> {

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
-use tidesdb::salvage::{self, Loss, SalvageReport};
+use tidesdb::salvage::{self, Loss, RepairStep, SalvageReport};
 
 use crate::args::DatabaseArgs;
 use crate::database;
 use crate::encoding::Encoding;
 use crate::failure::{Failure, Result, judged, note};
+use crate::options_files;
 use crate::output::{pretty, print};
 use crate::progress::with_bar;
 use crate::resume;
@@ -64,8 +65,10 @@ pub(crate) struct RestoreArgs {
 /// Those of the engine; exit code 3 when something was lost.
 pub(crate) fn salvage(args: &SalvageArgs) -> Result<()> {
     source_must_exist(&args.source)?;
-    let report =
-        with_bar(NOTHING_KEPT, |progress| salvage::salvage(&args.source, &args.to, progress))?;
+    let options = options_files::database()?;
+    let report = with_bar(NOTHING_KEPT, |progress| {
+        salvage::salvage_with(&args.source, &args.to, &options, progress)
+    })?;
     print_report(&report, &args.to, None, args.json)
 }
 
@@ -80,7 +83,13 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<()> {
     database::must_exist(&args.database.db)?;
     // By its own path, which is another's once the new one has its name.
     let db = &std::fs::canonicalize(&args.database.db).unwrap_or_else(|_| args.database.db.clone());
-    let repaired = with_bar(NOTHING_KEPT, |progress| salvage::repair(db, progress))?;
+    let options = options_files::database()?;
+    let repaired = with_bar(NOTHING_KEPT, |progress| {
+        salvage::repair_in_steps(db, &options, &mut |step| match step {
+            RepairStep::Progress(at) => progress(at),
+            _ => Ok(()),
+        })
+    })?;
     let done = print_report(&repaired.report, db, Some(&repaired.kept), args.json);
     let here = std::env::current_dir();
     if here.is_ok_and(|here| here.starts_with(&repaired.kept)) {

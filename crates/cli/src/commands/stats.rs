@@ -157,6 +157,7 @@ fn database_json(stats: &DbStats) -> Value {
         "value_log_files": stats.value_log_files,
         "value_log_bytes": stats.value_log_bytes,
         "open_files": stats.open_files,
+        "open_tables": stats.open_tables,
         "block_cache_bytes": stats.cache.used_bytes,
         "block_cache_capacity": stats.cache.capacity_bytes,
         "block_cache_hits": stats.cache.hits,
@@ -228,7 +229,7 @@ fn database_table(stats: &DbStats) -> String {
         ("last sequence", count(stats.sequence)),
         ("memtables", bytes(stats.memtable_bytes)),
         ("retained log", bytes(stats.log_retained_bytes)),
-        ("open tables", count(stats.open_files)),
+        ("open files", count(stats.open_files)),
         ("block cache in use", bytes(stats.cache.used_bytes)),
         ("block cache capacity", bytes(stats.cache.capacity_bytes)),
     ];
@@ -362,4 +363,20 @@ fn tree_table(trees: &TreeStats) -> String {
         rows.push(vec!["flat".to_owned(), count(trees.flat_tables)]);
     }
     render(&["trees of level", "tables", "size", "leaves", "index nodes"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Open value logs were counted as tables.
+    #[test]
+    fn files_that_are_open_are_not_all_tables() {
+        let mut stats = DbStats::default();
+        (stats.open_files, stats.open_tables) = (5, 3);
+        let text = database_table(&stats);
+        assert!(text.contains("open files") && !text.contains("open tables"), "{text}");
+        let json = database_json(&stats);
+        assert_eq!((&json["open_files"], &json["open_tables"]), (&json!(5), &json!(3)));
+    }
 }

@@ -1,6 +1,6 @@
 //! Families that are renamed and cloned, checkpoints and backups.
 
-use crate::support::{Place, files_below};
+use crate::support::{Place, Run, files_below};
 
 #[test]
 fn families_are_renamed_and_cloned() {
@@ -63,4 +63,34 @@ fn a_checkpoint_on_another_file_system_says_that_it_is_a_copy() {
         let run = place.run("checkpoint", &[&to.display().to_string()]).ok();
         assert_eq!(run.stderr.contains("files were copied, not linked"), is_told, "{}", run.stderr);
     }
+}
+
+/// A path with `..` in it was taken for one into the database that it leads out of.
+#[test]
+fn copies_go_beside_a_database_by_any_path() {
+    let place = Place::new();
+    place.run("put", &["key", "value"]).ok();
+    let within = |command: &str, arguments: &[&str]| -> Run {
+        let mut process = place.command_in(".", command);
+        process.current_dir(place.path("db")).args(arguments).output().unwrap().into()
+    };
+    within("backup", &["../from-within"]).ok();
+    within("checkpoint", &["../linked"]).ok();
+    within("restore", &[".", "../restored"]).ok();
+    within("salvage", &[".", "../salvaged"]).ok();
+    place.run("backup", &["db/../beside"]).ok();
+    place.run("restore", &["db", "db/../restored-beside"]).ok();
+    place.run_in("db/../db", "backup", &["db/../by-detour"]).ok();
+    for copy in
+        ["from-within", "linked", "restored", "salvaged", "beside", "restored-beside", "by-detour"]
+    {
+        assert_eq!(place.run_in(copy, "get", &["key"]).ok().text(), "value", "{copy}");
+    }
+    std::os::unix::fs::symlink("db", place.path("link")).unwrap();
+    for to in ["db/copy", "beside/../db/copy", "db/../db/copy", "link/copy", "db", "db/."] {
+        place.run("backup", &[to]).fails(2, &["lies in the database's own directory"]);
+        place.run("restore", &["db", to]).fails(2, &["would lie in db"]);
+    }
+    within("backup", &["copy"]).fails(2, &["lies in the database's own directory"]);
+    assert!(!place.path("db").join("copy").exists());
 }

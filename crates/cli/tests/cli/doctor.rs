@@ -149,6 +149,12 @@ fn the_log_of_a_killed_database_is_shown() {
         |finding: &&serde_json::Value| finding["what"].as_str().unwrap().contains("out of the log");
     let finding = findings.iter().find(is_about_it).expect("a finding about the log");
     assert_eq!(finding["severity"], "advice");
+    // It said that a salvage recovers them.
+    assert!(finding["advice"].as_str().unwrap().contains("inspect --keys"), "{finding}");
+    let saved = place.run("salvage", &["db", "saved", "--json"]).ok();
+    let saved: serde_json::Value = serde_json::from_str(saved.text()).unwrap();
+    let left_out = format!("{commits} commits in ");
+    assert!(saved["warnings"][0].as_str().unwrap().starts_with(&left_out), "{saved}");
     let page = place.run("stats", &["--prometheus"]).ok();
     let line = format!("tidesdb_left_out_commits {commits}\n");
     assert!(page.text().contains(&line), "{}", page.text());

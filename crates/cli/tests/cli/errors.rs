@@ -74,9 +74,11 @@ fn wrong_usage_is_explained() {
 #[test]
 fn keys_outside_the_limits_are_refused() {
     let place = Place::new();
-    place.run("put", &["", "v"]).fails(2, &["key"]);
+    place.run("put", &["", "v"]).fails(2, &["the key is empty"]);
     let long = "k".repeat(65_536);
     place.run("put", &[&long, "v"]).fails(2, &["65536", "65535"]);
+    place.run("put", &["k", "v", "--family", "f"]).fails(2, &["no database at db"]);
+    assert!(!place.path("db").exists());
     place.run("put", &[&long[1..], "v"]).ok();
     assert_eq!(place.run("get", &[&long[1..]]).ok().text(), "v");
 }

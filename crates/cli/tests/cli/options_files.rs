@@ -1,6 +1,6 @@
 //! Options as files: shown, given back, and wrong ones.
 
-use crate::support::Place;
+use crate::support::{Place, Run};
 
 #[test]
 fn options_are_written_and_applied_in_both_formats() {
@@ -98,4 +98,24 @@ fn what_an_applied_file_changes_is_told_as_json_and_what_is_not_stored_in_words(
     assert_eq!(report["changed"]["a"], expected);
     let again = place.run("options", &["--apply", "o.toml", "--json"]).ok();
     assert_eq!(again.text(), "{\n  \"changed\": {\n    \"a\": {}\n  }\n}\n");
+}
+
+/// They took the defaults, whatever file was given. A limit on the length of files shows what the
+/// log of the new database takes.
+#[test]
+fn salvage_and_repair_take_the_options_of_a_file() {
+    let place = Place::new();
+    place.run("put", &["key", "value"]).ok();
+    place.file("small.toml", "[database]\nlog_segment_bytes = \"64KB\"\n");
+    let limited = |arguments: &str| -> Run {
+        let tool = env!("CARGO_BIN_EXE_tidesdb");
+        let script = format!("ulimit -f 4096 && exec {tool} {arguments}");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &script]).current_dir(place.path("")).output().unwrap().into()
+    };
+    assert_ne!(limited("salvage db large").code, Some(0), "a segment of 8 MiB is not allowed");
+    limited("salvage db small --options small.toml").ok();
+    assert_eq!(place.run_in("small", "get", &["key"]).ok().text(), "value");
+    limited("repair --db db --options small.toml").ok();
+    assert_eq!(place.run("get", &["key"]).ok().text(), "value");
 }

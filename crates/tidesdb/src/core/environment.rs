@@ -1,6 +1,6 @@
 //! What a database was opened with.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
@@ -41,11 +41,9 @@ impl Environment {
     /// # Errors
     /// [`Error::InvalidArgument`].
     pub(crate) fn check_is_elsewhere(&self, path: &Path) -> Result<()> {
-        let same = |above: &Path| {
-            let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-            self.vfs.is_same_dir(above, &self.path).unwrap_or(false)
-        };
-        if path.starts_with(&self.path) || path.ancestors().any(same) {
+        // What is looked up from the directory that is held open, wherever that is by now.
+        let is_below = path.strip_prefix(&self.path).is_ok_and(stays_below);
+        if is_below || lies_in(self.vfs.as_ref(), path, &self.path) {
             let detail = format!("{} lies in the database's own directory", path.display());
             return Err(Error::InvalidArgument(detail));
         }
@@ -67,4 +65,30 @@ impl Environment {
     pub(crate) fn reserve_bytes(&self) -> u64 {
         self.vfs.volume_bytes(&self.path).map_or(0, disk::reserve_bytes)
     }
+}
+
+/// Whether a relative path never leads above the place that it begins at, links left aside.
+fn stays_below(path: &Path) -> bool {
+    let mut depth = 0_u32;
+    path.components().all(|component| {
+        let next = match component {
+            Component::ParentDir => depth.checked_sub(1),
+            Component::Normal(_) => depth.checked_add(1),
+            _ => Some(depth),
+        };
+        depth = next.unwrap_or(0);
+        next.is_some()
+    })
+}
+
+/// Whether a path means the directory `dir` or something in it, whether that exists or not.
+pub(crate) fn lies_in(vfs: &dyn Vfs, path: &Path, dir: &Path) -> bool {
+    let named = |above: &Path| match above.as_os_str().is_empty() {
+        true => PathBuf::from("."),
+        false => above.to_path_buf(),
+    };
+    // Without links and `..`: what stands in front of a `..` is not above the place.
+    let existing = path.ancestors().find_map(|above| vfs.canonical(&named(above)).ok());
+    let existing = existing.unwrap_or_else(|| path.to_path_buf());
+    existing.ancestors().any(|above| vfs.is_same_dir(&named(above), dir).unwrap_or(false))
 }

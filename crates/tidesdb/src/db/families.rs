@@ -122,6 +122,14 @@ impl Core {
         Ok(())
     }
 
+    /// Whether an opening finds these options of a family.
+    pub(super) fn are_stored(&self, family: &FamilyState, options: &FamilyOptions) -> bool {
+        let catalog = lock(&self.storage.catalog);
+        let stored = catalog.state.families.get(&family.id);
+        let stored = stored.map(|stored| FamilyOptions::from_text(&stored.options));
+        stored.is_some_and(|stored| stored.is_ok_and(|stored| stored == *options))
+    }
+
     /// Makes an edit that drops a family, or gives it another name or other options. When it fails
     /// and an opening may find it all the same, commits to the family are refused until that is
     /// settled: they would be acknowledged for a family that is gone then, or is called otherwise.

@@ -48,7 +48,7 @@ pub fn entries(text: &str) -> Result<Vec<Entry<'_>>, BadLine> {
             continue;
         }
         if let Some(name) = line.strip_prefix('[') {
-            section = before_remark(name).strip_suffix(']').ok_or(bad)?;
+            section = section_of(name).ok_or(bad)?;
             continue;
         }
         let (key, value) = line.split_once('=').ok_or(bad)?;
@@ -62,6 +62,18 @@ pub fn entries(text: &str) -> Result<Vec<Entry<'_>>, BadLine> {
 
 /// What the keys begin with whose values are texts.
 const TEXTS: [&str; 2] = ["comparator_", "property."];
+
+/// What stands in front of the first `]` with nothing behind it but a remark: names may have both
+/// in them.
+fn section_of(text: &str) -> Option<&str> {
+    let mut ends = text.match_indices(']').map(|(at, _)| text.split_at(at));
+    let is_end = |(_, rest): &(&str, &str)| {
+        let behind = rest.get(1..).unwrap_or_default();
+        let remark = behind.trim_ascii_start();
+        remark.is_empty() || (remark.len() < behind.len() && remark.starts_with([';', '#']))
+    };
+    ends.find(is_end).map(|(name, _)| name)
+}
 
 /// What stands in front of the first blank with a `;` or `#` behind it.
 fn before_remark(text: &str) -> &str {

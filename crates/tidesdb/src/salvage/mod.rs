@@ -3,6 +3,7 @@
 //! | function | what |
 //! |---|---|
 //! | [`salvage()`] | writes a new database of everything that can be read of a damaged one |
+//! | [`salvage_with()`] | does so with options |
 //! | [`repair()`] | does so, and puts the new one in the place of the old one, which is kept |
 //! | [`repair_in_steps()`] | does that in steps that its caller takes part in |
 //! | [`finish_repair()`] | ends a repair that was killed where nothing has the old name |
@@ -49,4 +50,4 @@ pub use self::names::finish_repair;
 pub use self::repair::{RepairStep, Repaired, repair, repair_in_steps};
 pub use self::report::{Loss, SalvageReport, SalvagedFamily};
 pub use self::restore::{Restored, restore};
-pub use self::salvager::salvage;
+pub use self::salvager::{salvage, salvage_with};

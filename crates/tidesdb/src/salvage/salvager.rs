@@ -56,9 +56,22 @@ pub fn salvage(
     destination: &Path,
     progress: &mut dyn FnMut(Progress) -> Result<()>,
 ) -> Result<SalvageReport> {
+    salvage_with(source, destination, &DbOptions::default(), progress)
+}
+
+/// As [`salvage`], with memory, threads and limits of `options`.
+///
+/// # Errors
+/// As [`salvage`]; `Invalid` for wrong options.
+pub fn salvage_with(
+    source: &Path,
+    destination: &Path,
+    options: &DbOptions,
+    progress: &mut dyn FnMut(Progress) -> Result<()>,
+) -> Result<SalvageReport> {
     let source = Source::open(source)?;
     source.check_is_elsewhere(destination)?;
-    let made = Destination::create(destination, &DbOptions::default())?;
+    let made = Destination::create(destination, options)?;
     let (made, report) = salvage_into(made, &source, progress)?;
     made.finish().map(|()| report)
 }

@@ -11,6 +11,7 @@ use tidesdb_sys::vfs::{
     File, LockGuard, LockMode, ReadOnlyFile, ReadOnlyVfs, RealVfs, Vfs, means_damage,
 };
 
+use crate::core::lies_in;
 use crate::opening::killed_repair::MARK;
 use crate::salvage::lenient::LenientFile;
 use crate::salvage::open_files::{OpenFiles, PooledFile};
@@ -102,13 +103,11 @@ impl Source {
     /// # Errors
     /// [`Error::InvalidArgument`], [`Error::Io`].
     pub(crate) fn check_is_elsewhere(&self, destination: &Path) -> Result<()> {
-        let whole = std::path::absolute(resolved(destination)?);
-        let whole = whole.map_err(|e| Error::io("find", destination, e))?;
-        let working = working_for(&whole);
-        let is_here = |above: &Path| self.vfs.is_same_dir(above, &self.dir).unwrap_or(false);
-        if whole.ancestors().chain(working.iter().map(PathBuf::as_path)).any(is_here) {
+        let place = resolved(destination)?;
+        let is_here = |path: &Path| lies_in(self.vfs.as_ref(), path, &self.dir);
+        if is_here(&place) || working_for(&place).iter().any(|path| is_here(path)) {
             let (new, source) = (destination.display(), self.dir.display());
-            let text = format!("the new database {new} would lie in the damaged one, {source}");
+            let text = format!("the new database {new} would lie in {source}");
             return Err(Error::InvalidArgument(text));
         }
         Ok(())

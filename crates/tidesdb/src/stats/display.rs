@@ -3,20 +3,20 @@
 use std::fmt::{Display, Formatter, Result};
 
 use super::{
-    CacheStats, DbStats, FamilyStats, LevelStats, MemoryStats, ReadStats, StallStats, TreeStats,
-    WorkStats,
+    CacheStats, DbStats, FamilySpace, FamilyStats, LevelStats, MemoryStats, ReadStats, StallStats,
+    TombstoneDensity, TreeStats, WorkStats,
 };
 
 /// Columns of a name.
 const NAME_COLUMNS: usize = 26;
 
 /// Writes a line.
-fn line(f: &mut Formatter<'_>, name: &str, value: &dyn Display) -> Result {
+pub(crate) fn line(f: &mut Formatter<'_>, name: &str, value: &dyn Display) -> Result {
     writeln!(f, "{name:<NAME_COLUMNS$} {value}")
 }
 
 /// Writes a line unless the value is zero.
-fn some(f: &mut Formatter<'_>, name: &str, amount: u64, value: &dyn Display) -> Result {
+pub(crate) fn some(f: &mut Formatter<'_>, name: &str, amount: u64, value: &dyn Display) -> Result {
     if amount == 0 { Ok(()) } else { line(f, name, value) }
 }
 
@@ -194,6 +194,34 @@ impl Display for ReadStats {
     }
 }
 
+impl Display for TombstoneDensity {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write!(f, "{} of {} entries", self.tombstones, self.entries)
+    }
+}
+
+impl Display for FamilySpace {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let (tables, values) = (self.table_bytes, self.value_log_bytes);
+        some(f, "tables", tables, &Bytes(tables))?;
+        some(f, "value logs", values, &Bytes(values))?;
+        let unreferenced = self.unreferenced_value_bytes;
+        some(f, "  unreferenced", unreferenced, &Bytes(unreferenced))?;
+        line(f, "alive, about", &Bytes(self.live_bytes()))?;
+        some(f, "versions", self.versions, &self.versions)?;
+        for (name, versions) in [
+            ("  alive, about", self.live_versions),
+            ("  for snapshots, about", self.versions_for_snapshots),
+            ("  deletions", self.tombstones),
+            ("  expired, about", self.expired_versions),
+            ("damaged tables", self.damaged_tables),
+        ] {
+            some(f, name, versions, &versions)?;
+        }
+        some(f, "unflushed log", self.unflushed_log_bytes, &Bytes(self.unflushed_log_bytes))
+    }
+}
+
 impl Display for StallStats {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let (all, longest) = (Nanos(self.nanos), Nanos(self.longest_nanos));
@@ -279,5 +307,11 @@ mod tests {
         stats.reads.tables_searched = 6;
         let text = stats.to_string();
         assert!(text.contains("tables searched per get    1.50\n"), "{text}");
+        let mut space = FamilySpace::default();
+        assert_eq!(space.to_string(), "alive, about               0 B\n");
+        (space.table_bytes, space.versions, space.live_versions) = (2048, 4, 1);
+        let text = space.to_string();
+        assert!(text.contains("alive, about               512 B\n"), "{text}");
+        assert!(text.contains("  alive, about             1\n"), "{text}");
     }
 }

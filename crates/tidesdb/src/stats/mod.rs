@@ -19,6 +19,7 @@ mod work;
 pub(crate) use self::approximate::{approximate_count, bytes_between};
 pub use self::cache::CacheStats;
 pub use self::database::{DbStats, MemoryStats, StallStats};
+pub(crate) use self::display::{Bytes, line, some};
 pub(crate) use self::estimates::memtable_keys;
 pub use self::family::{FamilyStats, LevelStats, TombstoneDensity};
 pub use self::latency::LatencyStats;

@@ -1,10 +1,12 @@
 //! What the statistics say of transactions.
 
+use std::fmt::{Display, Formatter, Result};
 use std::sync::atomic::Ordering;
 
 use tidesdb_lockfree::sync::lock;
 
 use crate::core::Core;
+use crate::stats::{Bytes, line, some};
 
 /// Statistics of the transactions of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,5 +37,28 @@ impl TransactionStats {
                 .load(Ordering::Relaxed),
             coarsened: lock(&core.isolation.dependencies).coarsened(),
         }
+    }
+}
+
+impl Display for TransactionStats {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { open_bytes, conflicts, serialization_conflicts, coarsened } = self;
+        some(f, "open transactions", *open_bytes, &Bytes(*open_bytes))?;
+        line(f, "conflicts", conflicts)?;
+        some(f, "serialization conflicts", *serialization_conflicts, serialization_conflicts)?;
+        some(f, "memory bounded, times", *coarsened, coarsened)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_reads_what_happened() {
+        let mut stats = TransactionStats { conflicts: 3, ..TransactionStats::default() };
+        assert_eq!(stats.to_string(), "conflicts                  3\n");
+        stats.open_bytes = 1 << 20;
+        assert!(stats.to_string().starts_with("open transactions          1.0 MiB\n"), "{stats}");
     }
 }

@@ -132,9 +132,9 @@ pub(super) fn left_out(facts: &Facts, findings: &mut Findings) {
             if commits == 1 { "commit" } else { "commits" },
             bytes(facts.database.left_out_bytes)
         ),
-        "after a crash they were never acknowledged; after damage to the log they are lost: \
-         `tidesdb verify` says where, and `tidesdb salvage` recovers them as far as they are whole, \
-         before an open for writing starts the log anew",
+        "after a crash they were never acknowledged; after damage to the log they are lost, and \
+         `tidesdb salvage` leaves them out as well: `tidesdb verify` says where they are, and \
+         `tidesdb inspect --keys` shows them, until an open for writing starts the log anew",
     );
 }
 

@@ -211,7 +211,8 @@ impl Db {
     /// As [`Db::open_family`] and [`Family::set_options`].
     pub fn ensure_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let family = self.open_family(name, options.clone())?;
-        if family.options() != options {
+        // Those that are in force until the close may be these, and others be stored.
+        if family.options() != options || !self.core().are_stored(&family.state, &options) {
             family.set_options(options)?;
         }
         Ok(family)
