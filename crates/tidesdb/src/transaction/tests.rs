@@ -1,5 +1,6 @@
 //! Commits that are called off with their place in the log taken, and crashes around them.
 
+mod called_off_values;
 mod listeners;
 mod own_writes;
 mod second_look;
