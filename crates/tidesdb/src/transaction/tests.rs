@@ -7,6 +7,7 @@ mod second_look;
 mod spare;
 pub(super) mod steps;
 mod waiting;
+mod ways_to_read;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
