@@ -1,6 +1,7 @@
 //! Commits that are called off with their place in the log taken, and crashes around them.
 
 mod called_off_values;
+mod changes_are_met;
 mod listeners;
 mod own_writes;
 mod second_look;
