@@ -8,4 +8,5 @@ mod itself;
 mod levels;
 mod misuse;
 mod own_writes;
+mod range_deletions;
 mod threads;

@@ -115,9 +115,11 @@ impl Core {
             }
             let family_id = family.id;
             let changes = finished
-                .into_iter()
+                .iter()
+                .cloned()
                 .map(|tombstone| Change::RemoveRangeTombstone { family: family_id, tombstone });
             catalog.commit(changes.collect())?;
+            family.reads.forgotten_deletions.note(&finished, snapshots.first().copied());
             let next = Arc::new(Version { range_tombstones, ..(*version).clone() });
             family.change_view(|view| View { version: next, ..view.clone() });
         }

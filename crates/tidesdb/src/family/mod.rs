@@ -8,6 +8,7 @@
 //! | `claims`, `compactions` | which runs are being compacted, and the right to compact some |
 //! | `hook`, `hook_operations` | its commit hook |
 //! | `dead_ranges`, `watched_deletions` | keys that are deleted: for scans, and for flushes |
+//! | `forgotten_deletions` | range deletions that only transactions may still have to meet |
 //! | `read_activity`, `space` | whether it is read, and how much of it is garbage |
 //! | `list`, `database_id` | families of a batch or a transaction, and the database that they are of |
 
@@ -16,6 +17,7 @@ mod claims;
 mod compactions;
 mod database_id;
 pub(crate) mod dead_ranges;
+mod forgotten_deletions;
 mod hook;
 mod hook_operations;
 mod keys;

@@ -10,6 +10,7 @@ use tidesdb_base::options::FamilyOptions;
 use tidesdb_lockfree::sync::lock;
 
 use super::dead_ranges::DeadRanges;
+use super::forgotten_deletions::ForgottenDeletions;
 use super::keys::FamilyKeys;
 use super::settings::{FamilySettings, freeze_bytes};
 use super::space::SpaceForSnapshots;
@@ -87,6 +88,8 @@ pub(crate) struct FamilyReads {
     pub activity: ReadActivity,
     /// Where scans need not look.
     pub dead_ranges: DeadRanges,
+    /// What transactions may still have to meet.
+    pub forgotten_deletions: ForgottenDeletions,
 }
 
 impl Named for FamilyState {

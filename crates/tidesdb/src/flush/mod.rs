@@ -42,30 +42,32 @@ struct Flushed {
     written: Written,
     /// Range deletions of the memtable that readers and compactions still need.
     range_tombstones: Vec<Arc<RangeTombstone>>,
+    /// Those that hide nothing in a table.
+    forgotten: Vec<Arc<RangeTombstone>>,
     started_nanos: u64,
     /// Time that all threads took together to write the tables.
     thread_nanos: u64,
 }
 
 impl Flushed {
-    /// The range deletions that hide something in a table, and the version of whose tables that is
-    /// true. `flushes` are all that are installed together with this one.
-    fn needed_tombstones(&self, flushes: &[Self]) -> (Arc<Version>, Vec<Arc<RangeTombstone>>) {
+    /// The range deletions that hide something in a table, then the others, and the version of
+    /// whose tables that is true. `flushes` are all that are installed together with this one.
+    fn needed_tombstones(&self, flushes: &[Self]) -> (Arc<Version>, [Vec<Arc<RangeTombstone>>; 2]) {
         let version = self.family.current_version();
         if self.range_tombstones.is_empty() {
-            return (version, Vec::new());
+            return (version, [Vec::new(), Vec::new()]);
         }
         let same_family = flushes.iter().filter(|other| Arc::ptr_eq(&other.family, &self.family));
         let new: Vec<&Arc<TableRecord>> =
             same_family.flat_map(|flushed| &flushed.written.tables).collect();
-        let needed = |tombstone: &&Arc<RangeTombstone>| {
+        let needed = |tombstone: &Arc<RangeTombstone>| {
             let needs = |table: &&Arc<TableRecord>| {
                 table_overlaps(table, tombstone) && table_needs(table, tombstone)
             };
             version.needs_tombstone(tombstone) || new.iter().any(needs)
         };
-        let needed = self.range_tombstones.iter().filter(needed).cloned().collect();
-        (version, needed)
+        let (needed, forgotten) = self.range_tombstones.iter().cloned().partition(needed);
+        (version, [needed, forgotten])
     }
 }
 
@@ -171,6 +173,8 @@ impl Core {
 
     /// Commits the manifest edit of finished flushes and swaps their tables in.
     fn install(&self, mut flushes: Vec<Flushed>) -> Result<()> {
+        // One that is taken later sees all that is flushed here.
+        let oldest_snapshot = self.isolation.snapshots.oldest();
         // Looks at all runs for each tombstone: with the catalog locked only if tables have changed
         // meanwhile.
         let mut needed: Vec<_> = flushes.iter().map(|f| f.needed_tombstones(&flushes)).collect();
@@ -180,8 +184,8 @@ impl Core {
                 *needed = flushed.needed_tombstones(&flushes);
             }
         }
-        for (flushed, (_, needed)) in flushes.iter_mut().zip(needed) {
-            flushed.range_tombstones = needed;
+        for (flushed, (_, [needed, forgotten])) in flushes.iter_mut().zip(needed) {
+            (flushed.range_tombstones, flushed.forgotten) = (needed, forgotten);
         }
         let needed_from = self.first_needed_position(&flushes);
         let (segment, base) = self.storage.log.first_needed_segment(needed_from);
@@ -223,6 +227,8 @@ impl Core {
                 remove_all(self.env.vfs.as_ref(), &flushed.written.paths);
                 continue;
             }
+            let forgotten = &flushed.family.reads.forgotten_deletions;
+            forgotten.note(&flushed.forgotten, oldest_snapshot);
             self.swap_in(flushed);
         }
         drop(catalog);

@@ -174,8 +174,16 @@ impl Core {
         // ORDERING: all parts have ended.
         let thread_nanos = flush.thread_nanos.load(Ordering::Relaxed);
         let family = Arc::clone(family);
-        let range_tombstones = own;
-        Ok(Flushed { family, memtable, written, range_tombstones, started_nanos, thread_nanos })
+        let (range_tombstones, forgotten) = (own, Vec::new());
+        Ok(Flushed {
+            family,
+            memtable,
+            written,
+            range_tombstones,
+            forgotten,
+            started_nanos,
+            thread_nanos,
+        })
     }
 
     fn parts_of(&self, memtable: &Memtable, options: &FamilyOptions) -> Vec<KeySpan> {

@@ -111,7 +111,7 @@ impl StoredScan {
         self.place = Place::Unpositioned;
         let own = self.transaction.as_ref().and_then(|part| part.own.as_ref());
         self.sources.refresh(&self.owner, &self.family, &self.bounds, own)?;
-        self.values.leave();
+        self.values.forget();
         Ok(())
     }
 

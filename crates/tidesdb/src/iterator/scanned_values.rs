@@ -59,6 +59,14 @@ impl ScannedValues {
         Ok(self.present.get().map_or(&[], Vec::as_slice))
     }
 
+    /// The scan takes up what was committed since, so nothing that it has read ahead counts. A
+    /// large value goes to its log before its commit is certain, and the value of another commit
+    /// takes its place when that is called off. Both have the checksum of that place.
+    pub(super) fn forget(&mut self) {
+        self.leave();
+        self.ahead.get_mut().files.clear();
+    }
+
     /// Bytes of memory held.
     #[cfg(test)]
     pub(super) fn memory_bytes(&self) -> u64 {

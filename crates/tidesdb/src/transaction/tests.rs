@@ -1,11 +1,14 @@
 //! Commits that are called off with their place in the log taken, and crashes around them.
 
+mod called_off_values;
+mod changes_are_met;
 mod listeners;
 mod own_writes;
 mod second_look;
 mod spare;
 pub(super) mod steps;
 mod waiting;
+mod ways_to_read;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

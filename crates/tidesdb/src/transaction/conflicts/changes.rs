@@ -8,6 +8,9 @@
 //! (`dead_ranges`): a put would have cut what is remembered, and to delete what is not there
 //! changes nothing. Else each pop of a queue would look at all that were popped before.
 
+use std::ops::Bound;
+use std::sync::Arc;
+
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
 use tidesdb_base::range_tombstone::RangeTombstones;
@@ -16,7 +19,7 @@ use tidesdb_files::sstable::{Readahead, TableIterator};
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 
-use super::views::Views;
+use super::views::{Viewed, Views};
 use super::window::Window;
 use crate::cache::{BlockCache, CachedBlocks, TalliedBlocks};
 use crate::family::dead_ranges::KnownRanges;
@@ -25,8 +28,6 @@ use crate::memtable::Memtable;
 use crate::telemetry::counters::ReadTally;
 use crate::transaction::read_set::{ReadRange, ReadSet};
 use crate::version::TableFile;
-
-use std::sync::Arc;
 
 /// Bytes read at a time when a long range of a table is looked through.
 const READAHEAD_BYTES: usize = 64 << 10;
@@ -49,8 +50,8 @@ fn is_new(table: &TableFile, window: Window) -> bool {
     table.record.highest_sequence > window.since
 }
 
-/// Whether a range deletion in the window is one that `matches`. One that hides nothing is
-/// forgotten when it is flushed: it changed nothing.
+/// Whether a range deletion in the window is one that `matches`, as far as memtables and files have
+/// it. A family remembers those that they have no more.
 fn any_range_deleted(
     view: &View,
     window: Window,
@@ -61,6 +62,12 @@ fn any_range_deleted(
         sets.as_slice().iter().any(|set| matches(set))
     });
     in_memory || view.version.range_tombstones.as_slice().iter().any(|set| matches(set))
+}
+
+/// Whether a range deletion that was forgotten meets a range of keys in the window. Asked after the
+/// view was loaded, so that each deletion is met here or there.
+fn was_deleted(family: &FamilyState, within: (&[u8], Bound<&[u8]>), window: Window) -> bool {
+    family.reads.forgotten_deletions.meet(within, (window.since, window.through))
 }
 
 /// What a range deletion in the window counts as: there may have been more than one.
@@ -74,14 +81,15 @@ const fn deletion(window: Window) -> Change {
 /// `Corruption` or `Io` when a table can't be read.
 pub(super) fn changes_of_key(
     blocks: &Arc<BlockCache>,
-    view: &View,
+    viewed: &Viewed<'_>,
     key: &[u8],
     window: Window,
     mut found: impl FnMut(Change) -> bool,
 ) -> Result<()> {
-    let Window { since, through } = window;
+    let (Window { since, through }, view) = (window, viewed.view());
     let deleted = memtables(view, window).any(|memtable| memtable.hides(key, since, through))
-        || view.version.range_tombstones.hides(key, since, through);
+        || view.version.range_tombstones.hides(key, since, through)
+        || was_deleted(viewed.state, (key, Bound::Included(key)), window);
     if deleted && !found(deletion(window)) {
         return Ok(());
     }
@@ -120,12 +128,12 @@ pub(super) fn changes_of_key(
 }
 
 /// The change that range deletions in the window made to a range of keys, if any of them meets it.
-fn deletion_in_range(view: &View, range: &ReadRange, window: Window) -> Option<Change> {
-    let deletes = |set: &RangeTombstones| {
-        let within = (range.start.as_slice(), range.end.bound());
-        set.meets_range(within, window.since, window.through)
-    };
-    any_range_deleted(view, window, deletes).then(|| deletion(window))
+fn deletion_in_range(viewed: &Viewed<'_>, range: &ReadRange, window: Window) -> Option<Change> {
+    let within = (range.start.as_slice(), range.end.bound());
+    let deletes = |set: &RangeTombstones| set.meets_range(within, window.since, window.through);
+    let deleted = any_range_deleted(viewed.view(), window, deletes)
+        || was_deleted(viewed.state, within, window);
+    deleted.then(|| deletion(window))
 }
 
 /// A change of something that a transaction has read.
@@ -156,7 +164,7 @@ pub(super) fn changes_of_reads(
         *budget = left;
         let Some(viewed) = views.enter(family) else { continue };
         let mut outcome = Ok(());
-        changes_of_key(blocks, viewed.view(), key, window, |change| {
+        changes_of_key(blocks, viewed, key, window, |change| {
             outcome = found(ReadChange { family: viewed.state, key, change, in_range: false });
             outcome.is_ok()
         })?;
@@ -169,7 +177,7 @@ pub(super) fn changes_of_reads(
         let Some(viewed) = views.enter(range.family) else { continue };
         let family = viewed.state;
         // Whether it found any of the keys is not asked: such a deletion is rare.
-        if let Some(change) = deletion_in_range(viewed.view(), range, window) {
+        if let Some(change) = deletion_in_range(viewed, range, window) {
             found(ReadChange { family, key: &range.start, change, in_range: false })?;
         }
         let dead = viewed.dead_before(window, snapshot);

@@ -72,7 +72,7 @@ impl<'t> WriteConflicts<'t> {
             let mut newest = None;
             changes_of_key(
                 &self.core.storage.files.blocks,
-                family.view(),
+                family,
                 operation.key,
                 window,
                 |change| {
