@@ -7,8 +7,8 @@
 //! deletion of a key stays for such a transaction (`output/drop_rules.rs`); a range deletion is
 //! remembered here, in memory, since no transaction outlives the process.
 //!
-//! Memory is bounded: beyond a number of ranges neighbours become one with what lies between them,
-//! and long keys are cut. That can only add conflicts.
+//! Memory is bounded: beyond [`MOST_RANGES`] all are joined in pairs of neighbours, with what lies
+//! between, and long keys are cut. That can only add conflicts.
 //!
 //! Threads: any. Those who note take a lock; those who ask take none, and find what was noted
 //! before the view that they have loaded was put in force.
@@ -28,14 +28,14 @@ const MOST_RANGES: usize = 64;
 /// Longer keys are cut to a shorter one that is further out.
 const LONGEST_KEY_BYTES: usize = 256;
 
-/// A range of keys with the sequence numbers of its deletions, from the first to the last.
+/// A range of keys, and the lowest and the highest sequence number of the deletions in it.
 #[derive(Clone, Debug)]
 struct ForgottenRange {
     start: Box<[u8]>,
     /// Empty for no end.
     end: Box<[u8]>,
-    first: SequenceNumber,
-    last: SequenceNumber,
+    lowest_sequence: SequenceNumber,
+    highest_sequence: SequenceNumber,
 }
 
 impl ForgottenRange {
@@ -46,8 +46,9 @@ impl ForgottenRange {
             Some(cut) if cut.len() < end.len() => prefix_end(cut).unwrap_or_default(),
             _ => end.to_vec(),
         };
-        let (first, last) = (tombstone.sequence, tombstone.sequence);
-        Self { start: start.into(), end: end.into(), first, last }
+        let sequence = tombstone.sequence;
+        let (lowest_sequence, highest_sequence) = (sequence, sequence);
+        Self { start: start.into(), end: end.into(), lowest_sequence, highest_sequence }
     }
 
     /// Takes in one that does not start before it, and what lies between.
@@ -55,8 +56,8 @@ impl ForgottenRange {
         if !self.end.is_empty() && (next.end.is_empty() || next.end > self.end) {
             std::mem::swap(&mut self.end, &mut next.end);
         }
-        self.first = self.first.min(next.first);
-        self.last = self.last.max(next.last);
+        self.lowest_sequence = self.lowest_sequence.min(next.lowest_sequence);
+        self.highest_sequence = self.highest_sequence.max(next.highest_sequence);
     }
 }
 
@@ -68,16 +69,17 @@ pub(crate) struct ForgottenDeletions {
 }
 
 impl ForgottenDeletions {
-    /// Notes tombstones that go, before the view goes in which they are. `oldest` is the oldest
-    /// live snapshot, asked for when all of them were published: it and all later ones see what is
-    /// no newer, which need not be remembered.
+    /// Remembers tombstones that leave the files. The caller does this before it puts the view
+    /// without them in force. `oldest` is the oldest live snapshot, asked for when all of them were
+    /// published. Snapshots see what is no newer than themselves, so that only tombstones newer
+    /// than the oldest are kept.
     pub(crate) fn note(&self, gone: &[Arc<RangeTombstone>], oldest: Option<SequenceNumber>) {
         let (Some(oldest), false) = (oldest, gone.is_empty()) else { return };
         let _one_at_a_time = lock(&self.noting);
         let before = self.ranges.load_full();
         let mut ranges: Vec<_> = before.iter().flat_map(|known| known.iter().cloned()).collect();
         ranges.extend(gone.iter().map(|tombstone| ForgottenRange::of(tombstone)));
-        ranges.retain(|range| range.last > oldest);
+        ranges.retain(|range| range.highest_sequence > oldest);
         if ranges.len() > MOST_RANGES {
             ranges.sort_by(|a, b| a.start.cmp(&b.start));
         }
@@ -112,8 +114,8 @@ impl ForgottenDeletions {
                 };
                 starts_within
                     && ends_behind(&range.end, start)
-                    && range.last > since
-                    && range.first <= through
+                    && range.highest_sequence > since
+                    && range.lowest_sequence <= through
             })
         })
     }

@@ -28,9 +28,9 @@ impl Place {
     }
 }
 
-/// The key was not there before and is not there now. The commit that put it has also changed what
-/// the transaction has read, which is explained by no order: the transaction would have to come
-/// before it, and its own value of the key after the deletion.
+/// The key was not there before and is not there now. No serial order explains a commit: by its
+/// read of `x` the transaction precedes the batch, and its value of `k`, which would be there at
+/// the end, must follow the deletion.
 #[test]
 fn a_written_key_has_changed_although_flushes_and_compactions_leave_nothing_of_it() {
     for level in [Snapshot, Serializable] {
@@ -56,10 +56,10 @@ fn a_written_key_has_changed_although_flushes_and_compactions_leave_nothing_of_i
     }
 }
 
-/// Read by key and by range: the pivot has put the key that the transaction did not find. What says
-/// that it comes before the deletion lies in another family, of which nothing is in a table.
+/// The reader does not find the key that the pivot puts, whether it gets or scans. That the reader
+/// precedes the deletion shows only in `other`, a family that is never flushed.
 #[test]
-fn a_key_that_came_and_went_ends_a_dangerous_row() {
+fn a_key_that_came_and_went_completes_a_dangerous_structure() {
     for by_scan in [false, true] {
         for way in WAYS {
             let place = place();

@@ -10,8 +10,8 @@
 //!
 //! Serializable commits that have read take the lock of the dependencies before they take their
 //! place and give it back before they write: they are judged one at a time, in the order of their
-//! sequence numbers. One that only wrote can only be the last of a dangerous row, like a plain
-//! write, which others find in the data: it is checked as at snapshot.
+//! sequence numbers. One that only wrote can only be the last of a dangerous structure, like a
+//! plain write, which others find in the data: it is checked as at snapshot.
 //!
 //! A commit that wrote nothing has no place in the log and looks once. It registers a snapshot for
 //! its look, and so does a serializable commit for its first one: the views of its families are

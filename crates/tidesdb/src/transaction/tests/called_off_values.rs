@@ -7,12 +7,13 @@ use tidesdb_base::compress::Compression;
 
 use super::*;
 
-/// So long that it goes to a value log at once, and so short that it is compressed there.
+/// Long enough to go to a value log at once, and short enough to be compressed there.
 fn value(byte: u8) -> Vec<u8> {
     vec![byte; 1 << 20]
 }
 
-/// The value of the commit that was called off was shown as that of the next one.
+/// The scan kept the value of the commit that was called off, and showed it for the next commit,
+/// which took its place in the value log.
 #[test]
 fn a_scan_shows_nothing_that_it_has_read_ahead_of_a_commit_that_was_called_off() {
     let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
