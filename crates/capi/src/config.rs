@@ -21,8 +21,6 @@ pub const MOST_LEVELS: c_int = 32;
 const LEAST_SHARE_OF_MEMORY: u64 = 20;
 /// Default of [`FamilyConfig::min_disk_space`], in bytes.
 pub const USUAL_MIN_DISK_SPACE: u64 = 100 << 20;
-/// The smallest log segment that the engine takes.
-const LEAST_LOG_SEGMENT_BYTES: u64 = 64 << 10;
 
 /// `tidesdb_sync_mode_t`.
 pub const SYNC_NONE: c_int = 0;
@@ -194,19 +192,14 @@ fn memory_limit(configured: u64, machine: u64) -> u64 {
 
 /// What the engine is opened with.
 pub fn db_options(config: &Config, machine_memory: u64) -> Outcome<DbOptions> {
-    let defaults = DbOptions::default();
     let shared = config.unified_memtable != 0;
     let interval_us = match config.unified_memtable_sync_interval_us {
         0 => SHARED_SYNC_INTERVAL_US,
         given => given,
     };
     let limit = memory_limit(config.max_memory_usage as u64, machine_memory);
-    let segment = match limit {
-        0 => defaults.log_segment_bytes,
-        limit => (limit / 8).clamp(LEAST_LOG_SEGMENT_BYTES, defaults.log_segment_bytes),
-    };
     let threads = |number: c_int| usize::try_from(number).unwrap_or(0).min(256);
-    Ok(defaults
+    Ok(DbOptions::default()
         .block_cache_bytes(config.block_cache_size)
         .max_open_files(config.max_open_sstables)
         .flush_threads(threads(config.num_flush_threads))
@@ -216,7 +209,6 @@ pub fn db_options(config: &Config, machine_memory: u64) -> Outcome<DbOptions> {
         } else {
             SyncMode::None
         })
-        .log_segment_bytes(segment)
         .stall_timeout_ms(STALL_TIMEOUT_MS)
         .max_memory_usage(limit))
 }
