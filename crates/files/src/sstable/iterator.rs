@@ -1,8 +1,9 @@
 //! Walks one table in both directions.
 //!
-//! Where a seek lands depends on its target alone: the index names the block, whatever the
-//! iterator stood on before; a block already held is reused only when it is that block. Keys are
-//! put together in a buffer, values are borrowed from the block.
+//! Where a seek lands depends on its target alone, whatever the iterator stood on before: the index
+//! names the block. Only where the target lies between two entries of the block at hand is there
+//! nothing to look up ([`TableIterator::seek_in_block`]). Keys are put together in a buffer, values
+//! are borrowed from the block.
 //!
 //! A walk over many blocks may read ahead ([`Readahead`]): then one read fetches many stored
 //! blocks, which are decoded into a block of the iterator's own, past the cache. After an error
@@ -181,6 +182,20 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             at += 1;
         }
         Ok(())
+    }
+
+    /// Does what [`TableIterator::seek_version`] does where the block at hand alone shows where
+    /// that is: behind its first entry, and not behind its last. Returns `false` otherwise, and
+    /// goes nowhere. Seeks that follow each other closely need no index then, and no cache.
+    ///
+    /// # Errors
+    /// As [`TableIterator::seek`].
+    #[inline]
+    pub fn seek_in_block(&mut self, key: &[u8], snapshot: SequenceNumber) -> Result<bool> {
+        let found = self.current.block().and_then(|block| block.position_inside(key, snapshot));
+        let Some(position) = found else { return Ok(false) };
+        self.restart();
+        self.stand_on(position).map(|()| true)
     }
 
     /// Goes to the last entry whose key is at or before `key`: the oldest version of that key.

@@ -287,6 +287,12 @@ impl RunSource {
     }
 
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
+        // A table with a key before this one and one that is not is the only one to look into.
+        if let Some(iterator) = &mut self.iterator
+            && iterator.seek_in_block(key, self.snapshot)?
+        {
+            return self.settle_forward(false);
+        }
         let at = self.tables().partition_point(|t| t.record.largest_key.as_slice() < key);
         if self.enter(self.next_from(at)?)?
             && let Some(iterator) = &mut self.iterator

@@ -285,6 +285,25 @@ impl<'b> BlockRef<'b> {
         let Some(suffix) = key.strip_prefix(self.prefix()) else {
             return Some(if key < self.prefix() { 0 } else { self.len() });
         };
+        self.lower_bound_of_suffix(suffix, seq)
+    }
+
+    /// As [`BlockRef::lower_bound`], and `None` also where that is the first entry, or behind the
+    /// last: the version may lie in another block then. For most keys of other blocks a look at the
+    /// prefix and two heads tells.
+    #[inline]
+    pub(crate) fn position_inside(self, key: &[u8], seq: SequenceNumber) -> Option<usize> {
+        let suffix = key.strip_prefix(self.prefix())?;
+        let wanted = head_of(suffix);
+        let (first, last) = (*self.heads().first()?, *self.heads().last()?);
+        if wanted <= u32::from_le_bytes(first) || wanted > u32::from_le_bytes(last) {
+            return None;
+        }
+        self.lower_bound_of_suffix(suffix, seq).filter(|position| (1..self.len()).contains(position))
+    }
+
+    #[inline]
+    fn lower_bound_of_suffix(self, suffix: &[u8], seq: SequenceNumber) -> Option<usize> {
         let heads = self.heads();
         let wanted = head_of(suffix);
         let low = count_below(heads, wanted);

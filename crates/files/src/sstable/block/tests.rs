@@ -62,6 +62,10 @@ fn check_block(entries: &Entries, targets: &[(Vec<u8>, u64)]) {
     for (key, seq) in targets {
         let before = entries.keys().filter(|&(k, s)| (k, s) < (key, &Reverse(*seq))).count();
         assert_eq!(block.lower_bound(key, *seq), Some(before), "{key:?} @{seq}");
+        if let Some(position) = block.position_inside(key, *seq) {
+            assert_eq!(position, before, "{key:?} @{seq}");
+            assert!((1..entries.len()).contains(&position));
+        }
     }
 }
 

@@ -106,6 +106,7 @@ fn seek<'a, S: BlockSource>(
 fn random_movements_go_where_an_ordered_map_goes() {
     let mut rng = seeded();
     let shapes = shapes(&mut rng);
+    let mut in_block = 0;
     for ((name, block_size, model), index) in shapes.iter().flat_map(|s| FORMS.map(|f| (s, f))) {
         let (file, _) = write(model, TableOptions { index, ..options(*block_size) });
         let table = open(&file).unwrap();
@@ -117,6 +118,15 @@ fn random_movements_go_where_an_ordered_map_goes() {
             for target in targets(model, &mut rng, 100) {
                 let mut at = seek(&mut iterator, model, &target, &mut rng);
                 check(&iterator, model, at);
+                for target in at.map_or(Vec::new(), |at| keys_about(model, at)) {
+                    let snapshot = rng.below(1 << 21);
+                    let place = model.range((target.clone(), Reverse(snapshot))..).next();
+                    if iterator.seek_in_block(&target, snapshot).unwrap() {
+                        at = place.map(|(key, _)| key);
+                        in_block += 1;
+                    }
+                    check(&iterator, model, at);
+                }
                 let forward = rng.chance(2, 3);
                 for _ in 0..rng.below(60) {
                     if forward != rng.chance(1, 10) {
@@ -130,6 +140,44 @@ fn random_movements_go_where_an_ordered_map_goes() {
                 }
             }
         }
+    }
+    assert!(in_block > 1000, "{in_block} seeks ended in the block at hand");
+}
+
+/// Keys of a few entries before and behind one, some changed a little.
+fn keys_about(model: &Model, at: &Key) -> Vec<Vec<u8>> {
+    let before = model.range(..at.clone()).rev().take(3);
+    let near = before.chain(model.range(at.clone()..).take(4)).map(|(key, _)| key.0.clone());
+    let between = |mut key: Vec<u8>| {
+        let first = key.clone();
+        key.push(0);
+        [first, key]
+    };
+    near.flat_map(between).collect()
+}
+
+/// What is read where seeks follow each other closely: each block once, and never its index node.
+#[test]
+fn seeks_in_order_ask_for_each_block_once() {
+    let mut rng = seeded();
+    let key = |n: u64| n.to_be_bytes().to_vec();
+    let model: Model =
+        (0..10_000).map(|n| ((key(n), Reverse(1)), random_entry(&mut rng, 100))).collect();
+    for index in FORMS {
+        let (file, _) = write(&model, TableOptions { index, ..options(4096) });
+        let table = open(&file).unwrap();
+        let source = HalfCache::default();
+        let mut iterator = TableIterator::new(&table, &source, Readahead::None);
+        let mut in_block = 0;
+        for n in 0..10_000 {
+            if iterator.seek_in_block(&key(n), 1).unwrap() {
+                in_block += 1;
+            } else {
+                iterator.seek(&key(n)).unwrap();
+            }
+            assert_eq!(iterator.key(), key(n));
+        }
+        assert_eq!(in_block, 10_000 - table.block_count(), "all but the first key of each block");
     }
 }
 
