@@ -297,10 +297,11 @@ impl SegmentFiles {
 
 /// Bytes of the segment that is made for a record, where `usual` is what segments have. The first
 /// to come gets the space: next to a large record there is as much for others as ever, so that they
-/// don't crowd it out, and the space made for it is not left empty (I-305).
+/// don't crowd it out, and the space made for it is not left empty (I-305). A record of up to three
+/// quarters has a usual segment: those are recycled, which writers of such records live on.
 const fn wanted_bytes(usual: u64, needed: u64) -> u64 {
     let least = least_bytes(needed);
-    if needed <= usual / 2 {
+    if needed <= usual / 4 * 3 {
         return if usual > least { usual } else { least };
     }
     least + usual

@@ -193,6 +193,17 @@ fn a_small_commit_crowds_no_large_one_out_of_its_segment() {
     assert!(log.active.load().io.capacity() > (1 << 20) + (64 << 10));
 }
 
+/// Records of more than half a segment had segments of half as much more, of which none was used
+/// again, and those made ready in time were given up: a quarter of the rate.
+#[test]
+fn records_of_up_to_three_quarters_of_a_segment_have_usual_segments() {
+    let log = log();
+    for _ in 0..10 {
+        commit(&log, 40 << 10);
+        assert_eq!(log.active.load().io.capacity(), 64 << 10);
+    }
+}
+
 /// The first commit of a process had the next segment made beside those that followed it: a file of
 /// some megabytes, page by page, while the first puts into new families went on.
 #[test]

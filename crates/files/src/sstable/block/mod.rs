@@ -299,7 +299,8 @@ impl<'b> BlockRef<'b> {
         if wanted <= u32::from_le_bytes(first) || wanted > u32::from_le_bytes(last) {
             return None;
         }
-        self.lower_bound_of_suffix(suffix, seq).filter(|position| (1..self.len()).contains(position))
+        self.lower_bound_of_suffix(suffix, seq)
+            .filter(|position| (1..self.len()).contains(position))
     }
 
     #[inline]
