@@ -195,7 +195,7 @@ fn batch_key(writer: u64, place: u64) -> Vec<u8> {
 /// Commits batches that set all keys of this writer to one number, and reads them back.
 fn write_whole_batches(db: &Db, family: &Family, writer: u64) {
     let mut batch = WriteBatch::new();
-    for number in 1..=scaled(1_000) {
+    for number in 1..=scaled(600) {
         batch.clear();
         for place in 0..BATCH_KEYS {
             batch.put(family, &batch_key(writer, place), &number.to_le_bytes()).unwrap();
@@ -241,7 +241,7 @@ fn a_batch_is_seen_whole_or_not_at_all_while_memtables_change() {
         }
     });
     db.compact().unwrap();
-    let last = scaled(1_000);
+    let last = scaled(600);
     let entries = family.scan(ScanOptions::new()).unwrap().entries();
     let found: Vec<u64> = entries.map(|entry| number_of(&entry.unwrap().1)).collect();
     assert_eq!(found, vec![last; 3 * BATCH_KEYS as usize]);

@@ -264,7 +264,7 @@ fn sweep(shape: Shape, start: &str, end: &str, tolerance: Tolerance, budget: u64
 
 #[test]
 fn tables() {
-    sweep(Shape::Closed, "", ".klog", Tolerance::Exact, 5_000);
+    sweep(Shape::Closed, "", ".klog", Tolerance::Exact, 3_000);
 }
 
 #[test]

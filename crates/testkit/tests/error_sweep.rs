@@ -8,12 +8,12 @@ use tidesdb_testkit::settings::Mix;
 /// Scenarios; half of them with a sync per commit.
 const SCENARIOS: u64 = 8;
 
-/// Runs of one test over all scenarios at scale 1. At scale 6, which `scripts/planted-bugs` takes,
+/// Runs of one test over all scenarios at scale 1. At scale 10, which `scripts/planted-bugs` takes,
 /// nearly every call gets its turn.
-const RUNS: u64 = 304;
+const RUNS: u64 = 184;
 
 /// The same of tests in which garbage is collected slice by slice.
-const RUNS_WITH_SLICES: u64 = 72;
+const RUNS_WITH_SLICES: u64 = 44;
 
 fn sweep(name: &str, wanted: Wanted) {
     let slices = wanted.mix == Mix::Overwrites;
