@@ -13,7 +13,7 @@ const SCENARIOS: u64 = 8;
 const RUNS: u64 = 184;
 
 /// The same of tests in which garbage is collected slice by slice.
-const RUNS_WITH_SLICES: u64 = 44;
+const RUNS_WITH_SLICES: u64 = 48;
 
 fn sweep(name: &str, wanted: Wanted) {
     let slices = wanted.mix == Mix::Overwrites;

@@ -170,7 +170,14 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     pub fn seek_version(&mut self, key: &[u8], snapshot: SequenceNumber) -> Result<()> {
         self.restart();
         let first = self.leaves.first_for(&self.table, &self.source, key);
-        let mut at = first.map_err(|error| self.fail(error))?;
+        let mut at = match first {
+            Ok(at) => at,
+            Err(error) => {
+                // The index node of the block at hand is gone: nothing is sought in it any more.
+                self.current = Current::None;
+                return Err(self.fail(error));
+            }
+        };
         while self.load(at)? {
             let found = self.current.block().and_then(|block| block.lower_bound(key, snapshot));
             let Some(position) = found else {

@@ -287,7 +287,8 @@ impl RunSource {
     }
 
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {
-        // A table with a key before this one and one that is not is the only one to look into.
+        // A table with a version before this one and one that is not is the only one to look into:
+        // those of one key lie in one table.
         if let Some(iterator) = &mut self.iterator
             && iterator.seek_in_block(key, self.snapshot)?
         {

@@ -198,10 +198,13 @@ fn a_small_commit_crowds_no_large_one_out_of_its_segment() {
 #[test]
 fn records_of_up_to_three_quarters_of_a_segment_have_usual_segments() {
     let log = log();
-    for _ in 0..10 {
-        commit(&log, 40 << 10);
-        assert_eq!(log.active.load().io.capacity(), 64 << 10);
+    let usual = 64 << 10;
+    for bytes in [40 << 10, (48 << 10) - 1024].repeat(5) {
+        commit(&log, bytes);
+        assert_eq!(log.active.load().io.capacity(), usual);
     }
+    commit(&log, (48 << 10) + 1024);
+    assert!(log.active.load().io.capacity() > usual + (48 << 10));
 }
 
 /// The first commit of a process had the next segment made beside those that followed it: a file of

@@ -115,10 +115,13 @@ fn random_movements_go_where_an_ordered_map_goes() {
             let source = HalfCache::default();
             let mut iterator = TableIterator::new(&table, &source, mode);
             check(&iterator, model, None);
+            // Where it stood last: a block is at hand although the walk has left the table.
+            let mut last = None;
             for target in targets(model, &mut rng, 100) {
                 let mut at = seek(&mut iterator, model, &target, &mut rng);
                 check(&iterator, model, at);
-                for target in at.map_or(Vec::new(), |at| keys_about(model, at)) {
+                last = at.or(last);
+                for target in last.map_or(Vec::new(), |last| keys_about(model, last)) {
                     let snapshot = rng.below(1 << 21);
                     let place = model.range((target.clone(), Reverse(snapshot))..).next();
                     if iterator.seek_in_block(&target, snapshot).unwrap() {
@@ -164,7 +167,7 @@ fn seeks_in_order_ask_for_each_block_once() {
     let model: Model =
         (0..10_000).map(|n| ((key(n), Reverse(1)), random_entry(&mut rng, 100))).collect();
     for index in FORMS {
-        let (file, _) = write(&model, TableOptions { index, ..options(4096) });
+        let (file, summary) = write(&model, TableOptions { index, ..options(4096) });
         let table = open(&file).unwrap();
         let source = HalfCache::default();
         let mut iterator = TableIterator::new(&table, &source, Readahead::None);
@@ -177,8 +180,49 @@ fn seeks_in_order_ask_for_each_block_once() {
             }
             assert_eq!(iterator.key(), key(n));
         }
-        assert_eq!(in_block, 10_000 - table.block_count(), "all but the first key of each block");
+        let blocks = table.block_count();
+        assert_eq!(in_block, 10_000 - blocks, "all but the first key of each block");
+        let nodes = summary.index_nodes as usize;
+        let asked = source.asked.get();
+        assert!((blocks..=blocks + nodes).contains(&asked), "{asked} for {blocks} and {nodes}");
     }
+}
+
+/// Reads nothing while it fails.
+#[derive(Default)]
+struct Failing(Cell<bool>);
+
+impl BlockSource for Failing {
+    type Block = Arc<Block>;
+
+    fn block(&self, table: &Table, handle: BlockHandle) -> Result<Arc<Block>> {
+        if self.0.get() {
+            return Err(Error::io("read", table.path(), std::io::Error::other("planted")));
+        }
+        table.read_block(handle, &mut Vec::new()).map(Arc::new)
+    }
+}
+
+/// Nothing knows any more where the block at hand lies, which damage in it would be reported with.
+#[test]
+fn after_a_seek_that_failed_at_an_index_node_no_block_is_at_hand() {
+    let mut rng = seeded();
+    let key = |n: u64| n.to_be_bytes().to_vec();
+    let model: Model =
+        (0..10_000).map(|n| ((key(n), Reverse(1)), random_entry(&mut rng, 100))).collect();
+    let index = IndexForm::Tree { node_bytes: 256, node_leaves: usize::MAX };
+    let (file, _) = write(&model, TableOptions { index, ..options(4096) });
+    let table = open(&file).unwrap();
+    let source = Failing::default();
+    let mut iterator = TableIterator::new(&table, &source, Readahead::None);
+    iterator.seek(&key(100)).unwrap();
+    assert!(iterator.seek_in_block(&key(101), 1).unwrap());
+    source.0.set(true);
+    iterator.seek(&key(9_000)).unwrap_err();
+    source.0.set(false);
+    assert!(!iterator.seek_in_block(&key(101), 1).unwrap());
+    iterator.seek(&key(101)).unwrap();
+    assert_eq!(iterator.key(), key(101));
 }
 
 #[test]
@@ -300,6 +344,10 @@ fn an_unreadable_block_is_not_the_end_of_the_table() {
         assert!(!iterator.valid() && seen > 100);
         assert!(iterator.next().is_err_and(|error| names_block(&error)));
         assert!(iterator.prev().is_err_and(|error| names_block(&error)));
+        // What was at hand is not what the walk failed at: nothing is found in it.
+        for (key, _) in model.keys().skip(seen - 2).take(4) {
+            assert!(!iterator.seek_in_block(key, u64::MAX).unwrap() && !iterator.valid());
+        }
         iterator.seek_to_last().unwrap();
         assert!(iterator.valid(), "the rest of the table still serves");
         iterator.next().unwrap();
