@@ -170,14 +170,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
     pub fn seek_version(&mut self, key: &[u8], snapshot: SequenceNumber) -> Result<()> {
         self.restart();
         let first = self.leaves.first_for(&self.table, &self.source, key);
-        let mut at = match first {
-            Ok(at) => at,
-            Err(error) => {
-                // The index node of the block at hand is gone: nothing is sought in it any more.
-                self.current = Current::None;
-                return Err(self.fail(error));
-            }
-        };
+        let mut at = first.map_err(|error| self.fail(error))?;
         while self.load(at)? {
             let found = self.current.block().and_then(|block| block.lower_bound(key, snapshot));
             let Some(position) = found else {
@@ -355,9 +348,11 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
         Err(self.fail(error))
     }
 
+    /// Leaves no block at hand: its index node may be gone, which knows where the block lies.
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
         self.entry = None;
+        self.current = Current::None;
         self.failure = Some(error.clone());
         error
     }
@@ -373,10 +368,7 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
             };
             match fetched {
                 Ok(current) => self.current = current,
-                Err(error) => {
-                    self.current = Current::None;
-                    return Err(self.fail(error));
-                }
+                Err(error) => return Err(self.fail(error)),
             }
         }
         self.at = at;

@@ -159,13 +159,21 @@ fn keys_about(model: &Model, at: &Key) -> Vec<Vec<u8>> {
     near.flat_map(between).collect()
 }
 
-/// What is read where seeks follow each other closely: each block once, and never its index node.
+fn key(number: u64) -> Vec<u8> {
+    number.to_be_bytes().to_vec()
+}
+
+/// The keys of 0 to 9999, one version of each.
+fn numbered() -> Model {
+    let mut rng = seeded();
+    (0..10_000).map(|n| ((key(n), Reverse(1)), random_entry(&mut rng, 100))).collect()
+}
+
+/// What is read where seeks follow each other closely: each block once, and each index node
+/// once at most.
 #[test]
 fn seeks_in_order_ask_for_each_block_once() {
-    let mut rng = seeded();
-    let key = |n: u64| n.to_be_bytes().to_vec();
-    let model: Model =
-        (0..10_000).map(|n| ((key(n), Reverse(1)), random_entry(&mut rng, 100))).collect();
+    let model = numbered();
     for index in FORMS {
         let (file, summary) = write(&model, TableOptions { index, ..options(4096) });
         let table = open(&file).unwrap();
@@ -206,10 +214,7 @@ impl BlockSource for Failing {
 /// Nothing knows any more where the block at hand lies, which damage in it would be reported with.
 #[test]
 fn after_a_seek_that_failed_at_an_index_node_no_block_is_at_hand() {
-    let mut rng = seeded();
-    let key = |n: u64| n.to_be_bytes().to_vec();
-    let model: Model =
-        (0..10_000).map(|n| ((key(n), Reverse(1)), random_entry(&mut rng, 100))).collect();
+    let model = numbered();
     let index = IndexForm::Tree { node_bytes: 256, node_leaves: usize::MAX };
     let (file, _) = write(&model, TableOptions { index, ..options(4096) });
     let table = open(&file).unwrap();
@@ -295,10 +300,7 @@ impl BlockSource for Noting {
 /// Such a range is over before a mapping for a large piece is worth it. That was half of its time.
 #[test]
 fn a_range_of_a_thousand_rows_reads_ahead_in_small_pieces() {
-    let mut rng = seeded();
-    let key = |n: u64| n.to_be_bytes().to_vec();
-    let model: Model =
-        (0..10_000).map(|n| ((key(n), Reverse(1)), random_entry(&mut rng, 100))).collect();
+    let model = numbered();
     let (file, _) = write(&model, options(4096));
     let table = open(&file).unwrap();
     let source = Noting::default();
