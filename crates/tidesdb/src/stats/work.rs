@@ -13,7 +13,8 @@ pub struct WorkStats {
     pub user_bytes_written: u64,
     /// Operations committed.
     pub operations_written: u64,
-    /// Bytes of the log records of commits, with their headers and padding. Of a commit to several
+    /// Bytes of the log records of commits, with their headers and padding, and of the values that
+    /// commits put into value logs themselves, those of 1 MiB and more. Of a commit to several
     /// families, each counts what its operations took, and one of them the header and padding.
     pub log_bytes_written: u64,
     /// Bytes of tables and value logs written by flushes.

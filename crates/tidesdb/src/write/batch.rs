@@ -165,8 +165,12 @@ impl WriteBatch {
         if family.keys.order.stores_keys_as_given() {
             return self.add_stored(family, kind, expires_at, key, value);
         }
-        let (key, value) = to_store(family, kind, key, value)?;
-        self.add_stored(family, kind, expires_at, &key, &value)
+        let before = self.user_bytes;
+        let (stored_key, stored_value) = to_store(family, kind, key, value)?;
+        self.add_stored(family, kind, expires_at, &stored_key, &stored_value)?;
+        // What the order adds is not the user's.
+        self.user_bytes = before + (key.len() + value.len()) as u64;
+        Ok(())
     }
 
     /// Adds an operation with key and value as they are stored.

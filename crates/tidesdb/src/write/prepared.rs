@@ -77,7 +77,8 @@ impl Core {
         match &*batch.families {
             [family] => {
                 let (bytes, operations) = (batch.user_bytes, batch.count as u64);
-                let log_bytes = record_bytes(payload.len()) as u64;
+                let direct: usize = batch.direct.iter().map(|direct| direct.value.len()).sum();
+                let log_bytes = (record_bytes(payload.len()) + direct) as u64;
                 family.counters.hot.add_commit(bytes, operations, log_bytes);
             }
             _ => count_by_family(batch, payload),
