@@ -44,6 +44,18 @@ fn tombstones_have_the_rest_rewritten_when_they_are_a_part_of_it_or_at_rest() {
     assert_eq!(planned(&[1, 1, 40], quiet(42)), Some(3));
 }
 
+/// Who raised the trigger found tables merged two seconds after they were written.
+#[test]
+fn a_raised_trigger_holds_for_a_family_at_rest() {
+    let planned = |count: usize, trigger| {
+        let rules = PlanRules { trigger, ..RULES };
+        let activity = Activity::Quiet { most_bytes: 1_000 };
+        next_compaction(&runs(&vec![1; count]), &rules, activity).map(|plan| plan.count)
+    };
+    assert_eq!((planned(2, 4), planned(2, 3)), (Some(2), Some(2)));
+    assert_eq!((planned(2, 5), planned(4, 5), planned(5, 5)), (None, None, Some(5)));
+}
+
 #[test]
 fn garbage_in_value_logs_is_worth_a_compaction_however_small_the_tables_are() {
     let run = |id, value_bytes, through| RunSummary {
