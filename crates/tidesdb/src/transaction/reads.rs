@@ -149,8 +149,9 @@ impl Transaction {
 
     /// Whether an own write leaves its key without a value.
     pub(super) fn is_dead(&self, own: &Operation<'_>) -> bool {
-        let now = || self.core().env.clock.unix_seconds();
-        let now = self.snapshot.map_or_else(now, |at| at.now);
+        // It was written after the snapshot was taken: it has expired by either time.
+        let now = self.core().env.clock.unix_seconds();
+        let now = self.snapshot.map_or(now, |at| at.now.max(now));
         own.kind.is_tombstone() || is_expired(own.expires_at, now)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidesdb_base::entry::{ValueKind, is_expired};
+use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind, is_expired};
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
 
@@ -38,7 +38,14 @@ pub(super) struct ScanSources {
     active_left_out: bool,
     /// What expires by this Unix second is not shown.
     pub now: u64,
+    /// The same for own writes, which are younger than the snapshot.
+    own_now: u64,
     _reservation: MemoryReservation,
+}
+
+/// The time by which own writes have expired, for a snapshot of the time `now`.
+fn own_now(owner: &Owner, now: u64, own: Option<&Arc<OwnWrites>>) -> u64 {
+    own.map_or(now, |_| owner.core().read_point().now.max(now))
 }
 
 /// What there is now, for a snapshot that is taken already: so it holds all that the snapshot sees.
@@ -102,6 +109,7 @@ impl ScanSources {
         }
         self.merge.show_through(snapshot.sequence());
         self.now = snapshot.read_point().now;
+        self.own_now = own_now(owner, self.now, own);
         self.snapshot = snapshot;
         Ok(())
     }
@@ -136,6 +144,7 @@ impl ScanSources {
         deleted.extend(view.version.range_tombstones.as_slice().iter().cloned());
         // Before the sources: it may fill meanwhile.
         let active_left_out = view.active.is_empty();
+        let own_now = own_now(owner, snapshot.read_point().now, own);
         let own = own.map(|own| Source::Own(Box::new(OwnSource::new(Arc::clone(own)))));
         let memtables = memtables
             .filter(|memtable| !memtable.is_empty())
@@ -155,6 +164,7 @@ impl ScanSources {
         Self {
             _reservation: core.memory.budget.reserve(Holder::Scans, buffers),
             now: snapshot.read_point().now,
+            own_now,
             snapshot,
             view,
             merge: Merge::new(sources),
@@ -168,8 +178,10 @@ impl ScanSources {
     #[inline]
     pub(super) fn shown(&self, source: &Source) -> Option<ValueKind> {
         let (kind, expires_at) = source.kind_and_expiry();
+        let has_expired = expires_at != NEVER_EXPIRES
+            && is_expired(expires_at, if source.is_own() { self.own_now } else { self.now });
         let shows = !kind.is_tombstone()
-            && !is_expired(expires_at, self.now)
+            && !has_expired
             && (self.deleted.is_empty() || !self.is_range_deleted(source));
         shows.then_some(kind)
     }

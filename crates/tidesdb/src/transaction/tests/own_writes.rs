@@ -1,6 +1,10 @@
 //! What a transaction's scans hold of its own writes.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sim::ManualClock;
 
 use crate::db::{Components, Db};
 use crate::isolation::IsolationLevel;
@@ -35,4 +39,33 @@ fn the_writes_that_a_scan_of_a_transaction_shows_count() {
     assert!(transactions() - before >= 1_000_000, "the scans hold them");
     scans.clear();
     assert_eq!(transactions(), before);
+}
+
+/// It was judged by the time of the snapshot, which is before it was written.
+#[test]
+fn an_own_write_expires_by_the_time_of_day_too() {
+    let clock = Arc::new(ManualClock::new(1000));
+    let components = Components { clock: clock.clone(), ..Components::simulated() };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    family.put(b"older", b"value").unwrap();
+    for level in [IsolationLevel::ReadCommitted, IsolationLevel::Snapshot] {
+        let mut transaction = db.begin(level).unwrap();
+        assert!(transaction.get(&family, b"older").unwrap().is_some());
+        clock.advance(Duration::from_secs(5));
+        let now = db.core().env.clock.unix_seconds();
+        transaction.put_expiring_at(&family, b"older", b"past", now - 1).unwrap();
+        transaction.put_expiring_at(&family, b"soon", b"value", now + 2).unwrap();
+        let keys = |transaction: &crate::Transaction| -> Vec<_> {
+            let scan = transaction.scan(&family, ScanOptions::default()).unwrap();
+            scan.keys().map(Result::unwrap).collect()
+        };
+        assert_eq!(transaction.get(&family, b"older").unwrap(), None, "{level:?}");
+        assert!(transaction.get(&family, b"soon").unwrap().is_some());
+        assert_eq!(keys(&transaction), [b"soon".to_vec()], "{level:?}");
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(transaction.get(&family, b"soon").unwrap(), None, "{level:?}");
+        assert!(keys(&transaction).is_empty(), "{level:?}");
+        transaction.rollback().unwrap();
+    }
 }
