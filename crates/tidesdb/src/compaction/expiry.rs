@@ -119,7 +119,7 @@ pub(super) fn expired_of<T: ExpiringTable>(runs: &[&[T]], rules: &ExpiryRules) -
 
 /// The tables of each run.
 fn tables(version: &Version) -> Vec<&[Arc<TableFile>]> {
-    version.runs.iter().map(|run| run.tables.as_slice()).collect()
+    version.runs.iter().map(|run| &*run.tables).collect()
 }
 
 /// Whether a part of the keys can be merged alone: the oldest run has to take the others in, so it

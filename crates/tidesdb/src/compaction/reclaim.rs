@@ -90,7 +90,8 @@ impl Core {
 
     fn reclaim_all(&self, family: &Arc<FamilyState>) -> Result<bool> {
         let version = family.current_version();
-        let mut left: Vec<_> = version.runs.iter().rev().flat_map(|r| r.tables.clone()).collect();
+        let mut left: Vec<_> =
+            version.runs.iter().rev().flat_map(|r| r.tables.iter().cloned()).collect();
         drop(version);
         loop {
             let tables = left.len();

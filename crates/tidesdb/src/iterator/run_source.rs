@@ -90,7 +90,7 @@ impl RunSource {
     }
 
     fn tables(&self) -> &[Arc<TableFile>] {
-        self.version.runs.get(self.run).map_or(&[], |run| run.tables.as_slice())
+        self.version.runs.get(self.run).map_or(&[], |run| &*run.tables)
     }
 
     /// The table that it stands in.

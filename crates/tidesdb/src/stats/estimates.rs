@@ -69,7 +69,7 @@ pub(crate) fn memtable_keys(family: &FamilyState) -> u64 {
 /// the keys of each table unless a snapshot held older versions when it was written.
 fn table_entries(family: &FamilyState) -> u64 {
     let view = family.view.load();
-    let tables = view.version.runs.iter().flat_map(|run| &run.tables);
+    let tables = view.version.runs.iter().flat_map(|run| run.tables.iter());
     tables.map(|table| table.record.entries).sum()
 }
 

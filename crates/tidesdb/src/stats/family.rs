@@ -84,7 +84,7 @@ impl FamilyStats {
             let level = levels.entry(run.level).or_default();
             level.level = run.level;
             level.runs += 1;
-            for table in &run.tables {
+            for table in run.tables.iter() {
                 level.tables += 1;
                 level.bytes += table.record.bytes;
                 level.entries += table.record.entries;

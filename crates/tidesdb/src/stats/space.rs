@@ -97,7 +97,7 @@ fn of_version(version: &Version, now: u64) -> FamilySpace {
         space.versions += run.totals.counts.entries;
         space.tombstones += run.totals.counts.tombstones;
         referenced += run.totals.value_references.values().sum::<u64>();
-        for table in &run.tables {
+        for table in run.tables.iter() {
             let times = table.record.expiry.times();
             let eighths = times.iter().filter(|&&time| time <= now).count() as u64;
             space.expired_versions += table.record.entries * eighths / EIGHTHS;

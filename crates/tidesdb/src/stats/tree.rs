@@ -53,7 +53,7 @@ impl TreeStats {
         let mut flat_tables = 0;
         let version = family.current_version();
         for run in &version.runs {
-            for file in &run.tables {
+            for file in run.tables.iter() {
                 let open = file.table()?;
                 let Some(table) = open.as_ref() else { continue };
                 let summary = table.summary();

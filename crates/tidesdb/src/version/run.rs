@@ -20,8 +20,8 @@ pub(crate) struct Run {
     pub level: u32,
     /// Age; a higher number is newer, whatever the levels.
     pub id: u64,
-    /// The tables in key order.
-    pub tables: Vec<Arc<TableFile>>,
+    /// The tables in key order. Shared: each flush makes a version with the same ones.
+    pub tables: Arc<[Arc<TableFile>]>,
     /// Sums over the tables.
     pub totals: Arc<RunTotals>,
     index: RunIndex,
@@ -59,7 +59,7 @@ impl Run {
         let totals = Arc::new(RunTotals::of(&tables));
         tables.iter().for_each(|table| table.set_run_bytes(totals.bytes));
         let index = RunIndex::of(&tables);
-        Self { level, id, tables, totals, index }
+        Self { level, id, tables: tables.into(), totals, index }
     }
 
     /// Level and number, which no other run of the family shares.
@@ -98,6 +98,8 @@ impl Run {
 
     /// Holds a table that could not be read: it takes no part in compactions.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.tables.iter().any(|table| table.is_damaged())
+        // Writers ask, and there may be thousands of tables.
+        let any_may_be = self.tables.first().is_some_and(|table| table.any_may_be_set_aside());
+        any_may_be && self.tables.iter().any(|table| table.is_damaged())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::Error;
@@ -19,39 +20,63 @@ pub(crate) fn unreadable_file(why: &Error) -> Option<&Path> {
     }
 }
 
+/// Whether a file of the database was ever set aside. Hardly ever one was, and then nothing has to
+/// look at all files to know it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AnySetAside(Arc<AtomicBool>);
+
+impl AnySetAside {
+    /// False when no file is set aside.
+    #[inline]
+    pub(crate) fn may_be(&self) -> bool {
+        // ORDERING: acquire pairs with the release in `set`: who sees it finds the file.
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// Why compactions leave a table or a value log alone, which still returns what can be read of it;
 /// empty while they do not.
-#[derive(Debug, Default)]
-pub(crate) struct SetAside(ArcSwapOption<Error>);
+#[derive(Debug)]
+pub(crate) struct SetAside {
+    why: ArcSwapOption<Error>,
+    any: AnySetAside,
+}
 
 impl SetAside {
+    /// A file that is not, of the database with this note.
+    pub(super) fn new(any: &AnySetAside) -> Self {
+        Self { why: ArcSwapOption::empty(), any: any.clone() }
+    }
+
     /// Has compactions leave the file alone. What was found first stays.
     pub(crate) fn set(&self, why: &Error) {
         if !self.is_set() {
-            self.0.store(Some(Arc::new(why.clone())));
+            self.why.store(Some(Arc::new(why.clone())));
         }
+        // ORDERING: release, behind the store; see `may_be`.
+        self.any.0.store(true, Ordering::Release);
     }
 
     /// True once a compaction could not read the file.
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load().is_some()
+        self.why.load().is_some()
     }
 
     /// The error of the compaction that could not read the file.
     pub(crate) fn why(&self) -> Option<Error> {
-        self.0.load().as_deref().cloned()
+        self.why.load().as_deref().cloned()
     }
 
     /// Whether the system could not read the file, which may pass. What was read and is wrong stays
     /// so.
     pub(crate) fn is_failed_read(&self) -> bool {
-        self.0.load().as_deref().is_some_and(|why| !why.is_corruption())
+        self.why.load().as_deref().is_some_and(|why| !why.is_corruption())
     }
 
     /// Lets compactions read the file again if the system could not.
     pub(crate) fn forget_failed_read(&self) {
         if self.is_failed_read() {
-            self.0.store(None);
+            self.why.store(None);
         }
     }
 }

@@ -62,6 +62,7 @@ impl TableFile {
     /// As [`TableFile::new`], of a file that other families may have as well.
     pub(crate) fn of(file: Arc<NamedFile>, record: Arc<TableRecord>) -> Arc<Self> {
         file.context().budget.take(Holder::References, reference_bytes(&record));
+        let set_aside = SetAside::new(&file.context().any_set_aside);
         Arc::new(Self {
             record,
             file,
@@ -70,10 +71,15 @@ impl TableFile {
             asked_in_parts: AskedInParts::default(),
             run_bytes: AtomicU64::new(u64::MAX),
             was_opened: AtomicBool::new(false),
-            set_aside: SetAside::default(),
+            set_aside,
             contents: OnceLock::new(),
             measured: Mutex::default(),
         })
+    }
+
+    /// False when no file of the database is set aside.
+    pub(super) fn any_may_be_set_aside(&self) -> bool {
+        self.file.context().any_set_aside.may_be()
     }
 
     /// The table if it is open.

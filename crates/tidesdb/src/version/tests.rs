@@ -139,7 +139,7 @@ fn a_flush_beside_five_thousand_tables() {
     let tables = (0..5000).map(|n| table(&context, (2, n % 10), n, (n / 10) * KEYS));
     let old = Version::of_tables(tables, BTreeMap::new());
     let begun = std::time::Instant::now();
-    old.runs.iter().for_each(|run| drop(Run::of(run.level, run.id, run.tables.clone())));
+    old.runs.iter().for_each(|run| drop(Run::of(run.level, run.id, run.tables.to_vec())));
     let all = begun.elapsed();
     let added = vec![table(&context, (1, 11), 9999, 0)];
     let begun = std::time::Instant::now();

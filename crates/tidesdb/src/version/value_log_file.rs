@@ -50,6 +50,7 @@ impl ValueLogFile {
 
     /// As [`ValueLogFile::new`], of a file that other families may have as well.
     pub(crate) fn of(file: Arc<NamedFile>, number: u64, life: ValueLogLife) -> Arc<Self> {
+        let set_aside = SetAside::new(&file.context().any_set_aside);
         Arc::new_cyclic(|this| Self {
             number,
             life: Mutex::new(life),
@@ -57,7 +58,7 @@ impl ValueLogFile {
             this: Weak::clone(this),
             open: ArcSwapOption::empty(),
             recently_used: AtomicBool::new(false),
-            set_aside: SetAside::default(),
+            set_aside,
         })
     }
 
