@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use tidesdb::Error;
 
 use crate::codes;
-use crate::engine_log::{self, Level};
+use crate::engine_log::{self, Level, LogNumber};
 
 /// Why a call failed: an error of the engine, or a code by itself.
 pub enum Failure {
@@ -34,7 +34,7 @@ impl Failure {
 
     /// Writes to the log why a call failed, unless that is what callers ask for.
     #[cold]
-    pub fn log(&self, name: &str) {
+    pub fn log(&self, name: &str, database: Option<LogNumber>) {
         let Self::Engine(error) = self else { return };
         let level = match (self.code(), &**error) {
             // In a forked child the log may be locked for good.
@@ -44,19 +44,20 @@ impl Failure {
             (codes::INVALID, _) => Level::Debug,
             _ => Level::Warn,
         };
-        engine_log::write(level, format_args!("{name}: {error}"));
+        engine_log::write(database, level, format_args!("{name}: {error}"));
     }
 
     /// Makes of a failure that callers meet again and again as long as its cause lasts the code by
     /// itself, and writes a line now and then.
     #[cold]
-    pub fn logged_seldom(self, name: &str) -> Self {
+    pub fn logged_seldom(self, name: &str, database: LogNumber) -> Self {
         /// When the last such line was written.
         static LAST: AtomicU64 = AtomicU64::new(0);
         if let Self::Engine(error) = &self
             && !matches!(**error, Error::Forked)
         {
-            engine_log::write_seldom(&LAST, Level::Warn, format_args!("{name}: {error}"));
+            let text = format_args!("{name}: {error}");
+            engine_log::write_seldom(&LAST, Some(database), Level::Warn, text);
         }
         Self::Code(self.code())
     }
@@ -70,33 +71,57 @@ pub const fn refuse<T>(code: c_int) -> Outcome<T> {
     Err(Failure::Code(code))
 }
 
-/// Runs the body of a function of the interface. A panic, which would be a defect of the engine,
-/// returns `TDB_ERR_IO` and is written to the log.
+/// A handle of a database or of something in one.
+pub trait OfDatabase {
+    /// The database's log.
+    fn log_number(&self) -> LogNumber;
+}
+
+/// Where the failure of a call about a handle is told. Asked before the call: the handle of a
+/// family that is dropped meanwhile may be freed before the call has ended.
+///
+/// # Safety
+/// The handle is null or valid.
+#[inline]
+pub unsafe fn log_of(handle: *const impl OfDatabase) -> Option<LogNumber> {
+    // SAFETY: by contract.
+    unsafe { handle.as_ref() }.map(OfDatabase::log_number)
+}
+
+/// Runs the body of a function of the interface that is about no database, or ends a handle. A
+/// panic, which would be a defect of the engine, returns `TDB_ERR_IO` and is written to the log.
 #[inline]
 pub fn call(name: &str, body: impl FnOnce() -> Outcome) -> c_int {
+    call_of(name, None, body)
+}
+
+/// As [`call`], about a handle: `database` is that of [`log_of`].
+#[inline]
+pub fn call_of(name: &str, database: Option<LogNumber>, body: impl FnOnce() -> Outcome) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => codes::SUCCESS,
         // What callers ask for, such as whether a key is there, is no more than a number.
         Ok(Err(Failure::Code(code))) => code,
         Ok(Err(failure)) => {
-            failure.log(name);
+            failure.log(name, database);
             failure.code()
         }
-        Err(_) => panicked(name),
+        Err(_) => panicked(name, database),
     }
 }
 
 /// As [`call`], for a function with another answer.
 pub fn call_for<T>(name: &str, otherwise: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        panicked(name);
+        panicked(name, None);
         otherwise
     })
 }
 
 #[cold]
-fn panicked(name: &str) -> c_int {
-    engine_log::write(Level::Error, format_args!("{name}: internal error (a panic was caught)"));
+fn panicked(name: &str, database: Option<LogNumber>) -> c_int {
+    let text = format_args!("{name}: internal error (a panic was caught)");
+    engine_log::write(database, Level::Error, text);
     codes::IO
 }
 

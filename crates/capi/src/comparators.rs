@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tidesdb::{Db, KeyOrder};
 
-use crate::boundary::{Outcome, c_string, call, refuse};
+use crate::boundary::{Outcome, c_string, call_of, log_of, refuse};
 use crate::codes;
 use crate::database::{Database, database};
 use crate::types::{ComparatorFn, MOST_COMPARATOR_NAME_BYTES};
@@ -134,7 +134,9 @@ pub unsafe extern "C" fn tidesdb_register_comparator(
     _ctx_str: *const c_char,
     context: *mut c_void,
 ) -> c_int {
-    call("tidesdb_register_comparator", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_register_comparator", log, || {
         // SAFETY: the caller's handle and string, by the interface.
         let (database, name) = unsafe { (database(db)?, c_string(name)?) };
         let Some(function) = function else { return refuse(codes::INVALID) };
@@ -150,7 +152,9 @@ pub unsafe extern "C" fn tidesdb_get_comparator(
     function: *mut Option<ComparatorFn>,
     context: *mut *mut c_void,
 ) -> c_int {
-    call("tidesdb_get_comparator", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_get_comparator", log, || {
         // SAFETY: the caller's handle and string, by the interface.
         let (database, name) = unsafe { (database(db)?, c_string(name)?) };
         let Some(found) = database.comparators.find(name) else {

@@ -12,11 +12,13 @@ use tidesdb_sys::descriptors::open_for_reading;
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{Failure, Outcome, answer, call, object, path, refuse};
+use crate::boundary::{
+    Failure, OfDatabase, Outcome, answer, call, call_of, log_of, object, path, refuse,
+};
 use crate::codes;
 use crate::comparators::Comparators;
 use crate::config::{db_options, durability};
-use crate::engine_log::{EngineLog, Level};
+use crate::engine_log::{EngineLog, Level, LogNumber};
 use crate::family_handles::FamilyHandles;
 use crate::family_work::unless_stopped;
 use crate::repair;
@@ -43,6 +45,12 @@ pub struct Database {
     pub total_memory: u64,
     /// Free memory when the database was opened, in bytes.
     pub available_memory: u64,
+}
+
+impl OfDatabase for Database {
+    fn log_number(&self) -> LogNumber {
+        self.log.number()
+    }
 }
 
 /// Bytes of the machine's memory: all, and what is free or can be freed at once.
@@ -163,7 +171,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         log.begin_file(directory, config.log_truncation_at as u64)
             .map_err(|error| Failure::from(Error::io("open", directory.join("LOG"), error)))?;
     }
-    log.make_recent();
+    log.join_open();
     log.write(Level::Info, format_args!("opened {}", directory.display()));
     Ok(Database {
         memory_limit: db.stats().memory.budget_bytes,
@@ -237,7 +245,9 @@ pub unsafe fn database<'a>(db: *const Database) -> Outcome<&'a Database> {
 /// See `tidesdb_backup` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_backup(db: *mut Database, dir: *mut c_char) -> c_int {
-    call("tidesdb_backup", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_backup", log, || {
         // SAFETY: the caller's handle and string, by the interface.
         let (database, target) = unsafe { (database(db)?, path(dir)?) };
         check_target(database, target)?;
@@ -251,7 +261,9 @@ pub unsafe extern "C" fn tidesdb_checkpoint(
     db: *mut Database,
     checkpoint_dir: *const c_char,
 ) -> c_int {
-    call("tidesdb_checkpoint", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_checkpoint", log, || {
         // SAFETY: the caller's handle and string, by the interface.
         let (database, target) = unsafe { (database(db)?, path(checkpoint_dir)?) };
         check_target(database, target)?;
@@ -271,20 +283,28 @@ fn check_target(database: &Database, target: &Path) -> Outcome {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_purge(db: *mut Database) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_purge", || unless_stopped(unsafe { database(db) }?.db.compact_and_wait()))
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_purge", log, || {
+        // SAFETY: the caller's handle, by the interface.
+        unless_stopped(unsafe { database(db) }?.db.compact_and_wait())
+    })
 }
 
 /// See `tidesdb_wait_idle` in `tidesdb.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_wait_idle(db: *mut Database) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_wait_idle", || Ok(unsafe { database(db) }?.db.wait_idle()?))
+    let log = unsafe { log_of(db) };
+    // SAFETY: the caller's handle, by the interface.
+    call_of("tidesdb_wait_idle", log, || Ok(unsafe { database(db) }?.db.wait_idle()?))
 }
 
 /// See `tidesdb_cancel_background_work` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_cancel_background_work(db: *mut Database) -> c_int {
-    call("tidesdb_cancel_background_work", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_cancel_background_work", log, || {
         // SAFETY: the caller's handle, by the interface.
         Ok(unsafe { database(db) }?.db.stop_compactions()?)
     })
@@ -303,7 +323,9 @@ pub unsafe extern "C" fn tidesdb_list_column_families(
     names: *mut *mut *mut c_char,
     count: *mut c_int,
 ) -> c_int {
-    call("tidesdb_list_column_families", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_list_column_families", log, || {
         // SAFETY: the caller's handle, by the interface.
         let database = unsafe { database(db) }?;
         if names.is_null() || count.is_null() {

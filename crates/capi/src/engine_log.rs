@@ -1,7 +1,8 @@
 //! The engine's log: lines to stderr or to `LOG` in a database's directory.
 //!
 //! Each database has a level and a destination of its own. Lines that belong to no database, such
-//! as those of `tidesdb_log_write`, go where the most recently opened database logs.
+//! as those of `tidesdb_log_write`, go where the most recently opened one of those logs that are
+//! open.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -66,20 +67,32 @@ enum Destination {
     },
 }
 
+/// Names the log of a database among those of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogNumber(u64);
+
 /// The log of one database.
 pub struct EngineLog {
+    number: LogNumber,
     /// Whose log it is: a forked child writes nothing to it, and finds it locked perhaps for good.
     home: ProcessMark,
     least: Level,
     destination: Mutex<Destination>,
 }
 
-/// The log of the database that was opened last. Locked inside [`forks::keep_out`] only, so that a
-/// forked child finds it free.
-static RECENT: Mutex<Weak<EngineLog>> = Mutex::new(Weak::new());
+/// A log of a database that is open.
+struct OpenLog {
+    number: LogNumber,
+    least: Level,
+    log: Weak<EngineLog>,
+}
 
-/// The level from which on it writes, to be asked without a lock.
-static RECENT_LEAST: AtomicU8 = AtomicU8::new(Level::None as u8);
+/// They are in the order in which they were opened. Locked inside [`forks::keep_out`] only, so that
+/// a forked child finds it free; no log is dropped with it locked.
+static OPEN: Mutex<Vec<OpenLog>> = Mutex::new(Vec::new());
+
+/// The lowest level that one of them writes, to be asked without a lock.
+static LEAST_OF_OPEN: AtomicU8 = AtomicU8::new(Level::None as u8);
 
 /// Milliseconds in which [`write_seldom`] writes one line at most.
 const SELDOM_MILLIS: u64 = 100;
@@ -90,8 +103,11 @@ impl EngineLog {
     pub fn new(least: Level, to_file: bool) -> Arc<Self> {
         let destination =
             if to_file { Destination::Held(String::new()) } else { Destination::Stderr };
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        // ORDERING: relaxed; each number is given once.
+        let number = LogNumber(MADE.fetch_add(1, Ordering::Relaxed));
         let home = ProcessMark::of_this();
-        Arc::new(Self { home, least, destination: Mutex::new(destination) })
+        Arc::new(Self { number, home, least, destination: Mutex::new(destination) })
     }
 
     /// From now on lines go to `LOG` in the directory, those held so far first. The file begins
@@ -136,14 +152,18 @@ impl EngineLog {
         }
     }
 
-    /// Lines of no database go here from now on.
-    pub fn make_recent(self: &Arc<Self>) {
-        let this = Arc::downgrade(self);
-        // What was there is dropped outside.
-        let _before = with_recent(|recent| {
-            // ORDERING: relaxed; a line that is written beside this may go either way.
-            RECENT_LEAST.store(self.least as u8, Ordering::Relaxed);
-            std::mem::replace(recent, this)
+    /// What finds it again.
+    pub const fn number(&self) -> LogNumber {
+        self.number
+    }
+
+    /// Its database is open: failed calls that are about it are told here from now on, and lines of
+    /// no database until another one is opened.
+    pub fn join_open(self: &Arc<Self>) {
+        let (number, least, log) = (self.number, self.least, Arc::downgrade(self));
+        with_open(|open| {
+            open.push(OpenLog { number, least, log });
+            note_least(open);
         });
         connect();
     }
@@ -185,9 +205,14 @@ impl EngineLog {
 
 impl Drop for EngineLog {
     fn drop(&mut self) {
-        if self.home.is_here()
-            && let Destination::Held(lines) = &*self.lock()
-        {
+        if !self.home.is_here() {
+            return;
+        }
+        with_open(|open| {
+            open.retain(|open| open.number != self.number);
+            note_least(open);
+        });
+        if let Destination::Held(lines) = &*self.lock() {
             // As in `append`.
             let _ = write_to_stderr(lines);
         }
@@ -213,25 +238,41 @@ fn restart(file: &mut File, bytes: &mut u64) {
     let _ = file.write_all(line.as_bytes());
 }
 
-fn recent() -> Option<Arc<EngineLog>> {
-    with_recent(|recent| recent.upgrade())
+fn with_open<R>(work: impl FnOnce(&mut Vec<OpenLog>) -> R) -> R {
+    forks::keep_out(|| work(&mut OPEN.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-fn with_recent<R>(work: impl FnOnce(&mut Weak<EngineLog>) -> R) -> R {
-    forks::keep_out(|| work(&mut RECENT.lock().unwrap_or_else(PoisonError::into_inner)))
+/// The log of a database, or for lines of none the one that was opened last; none where it is
+/// closed. The caller drops it outside of the lock.
+fn log_of(database: Option<LogNumber>) -> Option<Arc<EngineLog>> {
+    with_open(|open| {
+        let mut logs = open.iter().rev();
+        match database {
+            Some(number) => logs.find(|open| open.number == number)?.log.upgrade(),
+            None => logs.find_map(|open| open.log.upgrade()),
+        }
+    })
 }
 
-/// Whether a line of no database would be written, as far as can be told without a lock.
-fn wants_of_recent(level: Level) -> bool {
-    // ORDERING: as in `make_recent`.
-    let least = RECENT_LEAST.load(Ordering::Relaxed);
+/// Notes the lowest level of all logs that are open.
+fn note_least(open: &[OpenLog]) {
+    let least = open.iter().map(|open| open.least).min().unwrap_or(Level::None);
+    // ORDERING: relaxed; a line that is written beside this may go either way.
+    LEAST_OF_OPEN.store(least as u8, Ordering::Relaxed);
+}
+
+/// Whether a line would be written by one of the logs that are open.
+fn is_wanted(level: Level) -> bool {
+    // ORDERING: as in `note_least`.
+    let least = LEAST_OF_OPEN.load(Ordering::Relaxed);
     level as u8 >= least && least != Level::None as u8
 }
 
-/// Writes a line of no database to the log that was opened last.
-pub fn write(level: Level, text: fmt::Arguments<'_>) {
-    if wants_of_recent(level)
-        && let Some(log) = recent()
+/// Writes a line of a database to its log, as long as that is open, and one of no database to the
+/// log that was opened last.
+pub fn write(database: Option<LogNumber>, level: Level, text: fmt::Arguments<'_>) {
+    if is_wanted(level)
+        && let Some(log) = log_of(database)
     {
         log.write(level, text);
     }
@@ -239,8 +280,13 @@ pub fn write(level: Level, text: fmt::Arguments<'_>) {
 
 /// As [`write`], for what may fail again and again: `last` is when its last line was written, in
 /// milliseconds.
-pub fn write_seldom(last: &AtomicU64, level: Level, text: fmt::Arguments<'_>) {
-    if !wants_of_recent(level) {
+pub fn write_seldom(
+    last: &AtomicU64,
+    database: Option<LogNumber>,
+    level: Level,
+    text: fmt::Arguments<'_>,
+) {
+    if !is_wanted(level) {
         return;
     }
     let now = unix_millis();
@@ -248,7 +294,7 @@ pub fn write_seldom(last: &AtomicU64, level: Level, text: fmt::Arguments<'_>) {
     let before = last.load(Ordering::Relaxed);
     let is_late = now.abs_diff(before) >= SELDOM_MILLIS;
     if is_late && last.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        write(level, text);
+        write(database, level, text);
     }
 }
 
@@ -278,17 +324,17 @@ unsafe extern "C" fn write_line(
     // SAFETY: by contract.
     let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
     if file.is_null() {
-        return write(Level::of(level), format_args!("{text}"));
+        return write(None, Level::of(level), format_args!("{text}"));
     }
     // SAFETY: by contract.
     let file = unsafe { CStr::from_ptr(file) }.to_string_lossy();
-    write(Level::of(level), format_args!("{file}:{line}: {text}"));
+    write(None, Level::of(level), format_args!("{file}:{line}: {text}"));
 }
 
 /// 1 if a line of this level would be written.
 extern "C" fn wants_line(level: c_int) -> c_int {
     let level = Level::of(level);
-    c_int::from(wants_of_recent(level) && recent().is_some_and(|log| log.wants(level)))
+    c_int::from(is_wanted(level) && log_of(None).is_some_and(|log| log.wants(level)))
 }
 
 /// Passes the C part the functions to call. They are not found by name, since the library must not

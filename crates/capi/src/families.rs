@@ -11,13 +11,14 @@ use tidesdb::{Family, FamilyOptions, KeyOrder};
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{Outcome, bytes_of, call, call_for, object, refuse, set_bytes, text};
+use crate::boundary::{OfDatabase, Outcome, bytes_of, call_for, call_of, log_of};
+use crate::boundary::{object, refuse, set_bytes, text};
 use crate::codes;
 use crate::comparators;
 use crate::config::{asked_options, family_options, named, normalised};
 use crate::config::{take_engine_options, take_runtime_fields};
 use crate::database::{Database, database};
-use crate::engine_log::Level;
+use crate::engine_log::{Level, LogNumber};
 use crate::family_handles::FamilyChange;
 use crate::hooks::commit_hook;
 use crate::ini;
@@ -46,6 +47,12 @@ pub struct FamilyHandle {
 unsafe impl Send for FamilyHandle {}
 // SAFETY: as above.
 unsafe impl Sync for FamilyHandle {}
+
+impl OfDatabase for FamilyHandle {
+    fn log_number(&self) -> LogNumber {
+        self.database().log.number()
+    }
+}
 
 impl FamilyHandle {
     /// The handle of a family, made if there is none yet.
@@ -117,6 +124,17 @@ pub unsafe fn family<'a>(cf: *const FamilyHandle) -> Outcome<&'a FamilyHandle> {
 pub unsafe fn held_family(cf: *const FamilyHandle) -> Outcome<FamilyHandle> {
     // SAFETY: by contract; the clone is made at once.
     unsafe { family(cf) }.cloned()
+}
+
+/// As [`held_family`], of a family that was not dropped, for a call that would have an answer all
+/// the same.
+///
+/// # Safety
+/// As [`held_family`].
+pub unsafe fn present_family(cf: *const FamilyHandle) -> Outcome<FamilyHandle> {
+    // SAFETY: by contract.
+    let handle = unsafe { held_family(cf) }?;
+    if handle.family.is_dropped() { refuse(codes::NOT_FOUND) } else { Ok(handle) }
 }
 
 /// The spellings in use in a family whose order the program has registered.
@@ -212,7 +230,9 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
     name: *const c_char,
     config: *const FamilyConfig,
 ) -> c_int {
-    call("tidesdb_create_column_family", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_create_column_family", log, || {
         // SAFETY: the caller's handle, string and structure, by the interface.
         let (database, name, config) = unsafe { (database(db)?, text(name)?, object(config)?) };
         check_name(name)?;
@@ -232,7 +252,8 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         // Locked until it has its hook: it is not used, renamed or dropped before (I-277).
         let mut handles = database.families.change();
         let family = database.db.create_family(name, options)?;
-        family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx)));
+        let log = database.log.number();
+        family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx, log)));
         let config = Box::new(Mutex::new(with_comparator(database, config))).into();
         let handle = FamilyHandle::make(database, &mut handles, family, config);
         // A family without its hook would be half of what was asked for.
@@ -255,7 +276,7 @@ pub unsafe extern "C" fn tidesdb_get_column_family(
         // SAFETY: the caller's string, by the interface.
         let Ok(name) = (unsafe { text(name) }) else { return ptr::null_mut() };
         FamilyHandle::pointer(database, name).unwrap_or_else(|failure| {
-            failure.log("tidesdb_get_column_family");
+            failure.log("tidesdb_get_column_family", Some(database.log.number()));
             ptr::null_mut()
         })
     })
@@ -267,7 +288,9 @@ pub unsafe extern "C" fn tidesdb_drop_column_family(
     db: *mut Database,
     name: *const c_char,
 ) -> c_int {
-    call("tidesdb_drop_column_family", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_drop_column_family", log, || {
         // SAFETY: the caller's handle and string, by the interface.
         let (database, name) = unsafe { (database(db)?, text(name)?) };
         drop_family(database, database.families.change(), name)
@@ -280,7 +303,9 @@ pub unsafe extern "C" fn tidesdb_delete_column_family(
     db: *mut Database,
     cf: *mut FamilyHandle,
 ) -> c_int {
-    call("tidesdb_delete_column_family", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_delete_column_family", log, || {
         // SAFETY: the caller's handle, by the interface.
         let database = unsafe { database(db) }?;
         if cf.is_null() {
@@ -317,7 +342,9 @@ pub unsafe extern "C" fn tidesdb_rename_column_family(
     old_name: *const c_char,
     new_name: *const c_char,
 ) -> c_int {
-    call("tidesdb_rename_column_family", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_rename_column_family", log, || {
         // SAFETY: the caller's handle and strings, by the interface.
         let (database, old, new) = unsafe { (database(db)?, text(old_name)?, text(new_name)?) };
         if old == new {
@@ -351,7 +378,9 @@ pub unsafe extern "C" fn tidesdb_clone_column_family(
     src_name: *const c_char,
     dst_name: *const c_char,
 ) -> c_int {
-    call("tidesdb_clone_column_family", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_clone_column_family", log, || {
         // SAFETY: the caller's handle and strings, by the interface.
         let (database, from, to) = unsafe { (database(db)?, text(src_name)?, text(dst_name)?) };
         check_name(to)?;
@@ -374,7 +403,9 @@ pub unsafe extern "C" fn tidesdb_cf_update_runtime_config(
     new_config: *const FamilyConfig,
     persist_to_disk: c_int,
 ) -> c_int {
-    call("tidesdb_cf_update_runtime_config", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_cf_update_runtime_config", log, || {
         // SAFETY: the caller's handle and structure, by the interface.
         let (handle, new) = unsafe { (held_family(cf)?, object(new_config)?) };
         let mut config = handle.config();
@@ -386,7 +417,8 @@ pub unsafe extern "C" fn tidesdb_cf_update_runtime_config(
             0 => handle.family.set_options_until_close(options)?,
             _ => handle.family.set_options(options)?,
         }
-        let hook = changed.commit_hook_fn.map(|hook| commit_hook(hook, changed.commit_hook_ctx));
+        let (context, log) = (changed.commit_hook_ctx, handle.log_number());
+        let hook = changed.commit_hook_fn.map(|hook| commit_hook(hook, context, log));
         handle.family.set_commit_hook(hook);
         *config = changed;
         Ok(())
@@ -400,13 +432,16 @@ pub unsafe extern "C" fn tidesdb_cf_set_commit_hook(
     hook: Option<CommitHookFn>,
     ctx: *mut c_void,
 ) -> c_int {
-    call("tidesdb_cf_set_commit_hook", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_cf_set_commit_hook", log, || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { held_family(cf) }?;
+        let handle = unsafe { present_family(cf) }?;
         let mut config = handle.config();
         config.commit_hook_fn = hook;
         config.commit_hook_ctx = ctx;
-        handle.family.set_commit_hook(hook.map(|hook| commit_hook(hook, ctx)));
+        let log = handle.log_number();
+        handle.family.set_commit_hook(hook.map(|hook| commit_hook(hook, ctx, log)));
         Ok(())
     })
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tidesdb::{Error, StallReason};
 
-use crate::boundary::{Failure, Outcome, answer, bytes, call, call_for, key, refuse};
+use crate::boundary::{Failure, Outcome, answer, bytes, call_for, call_of, key, log_of, refuse};
 use crate::codes;
-use crate::families::{FamilyHandle, held_family};
+use crate::families::{FamilyHandle, held_family, present_family};
 
 /// How long a compaction of a range waits for the compactions of the family that are under way.
 const LONGEST_WAIT_FOR_MERGES: Duration = Duration::from_secs(1);
@@ -17,7 +17,9 @@ const LONGEST_WAIT_FOR_MERGES: Duration = Duration::from_secs(1);
 /// See `tidesdb_flush_memtable` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_flush_memtable(cf: *mut FamilyHandle) -> c_int {
-    call("tidesdb_flush_memtable", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_flush_memtable", log, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { held_family(cf) }?;
         let database = handle.database();
@@ -42,7 +44,9 @@ pub unsafe extern "C" fn tidesdb_flush_memtable(cf: *mut FamilyHandle) -> c_int 
 /// See `tidesdb_compact` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_compact(cf: *mut FamilyHandle) -> c_int {
-    call("tidesdb_compact", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_compact", log, || {
         // SAFETY: the caller's handle, by the interface.
         unless_stopped(unsafe { held_family(cf) }?.family.compact())
     })
@@ -65,7 +69,9 @@ pub unsafe extern "C" fn tidesdb_compact_range(
     end_key: *const u8,
     end_key_size: usize,
 ) -> c_int {
-    call("tidesdb_compact_range", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_compact_range", log, || {
         // SAFETY: the caller's handle and bytes, by the interface.
         let handle = unsafe { held_family(cf) }?;
         // SAFETY: as above.
@@ -91,7 +97,9 @@ pub unsafe extern "C" fn tidesdb_compact_range(
 /// See `tidesdb_purge_cf` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_purge_cf(cf: *mut FamilyHandle) -> c_int {
-    call("tidesdb_purge_cf", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_purge_cf", log, || {
         // SAFETY: the caller's handle, by the interface.
         unless_stopped(unsafe { held_family(cf) }?.family.compact_and_wait())
     })
@@ -120,9 +128,11 @@ pub unsafe extern "C" fn tidesdb_is_compacting(cf: *mut FamilyHandle) -> c_int {
 /// See `tidesdb_sync_wal` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_sync_wal(cf: *mut FamilyHandle) -> c_int {
-    call("tidesdb_sync_wal", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_sync_wal", log, || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { held_family(cf) }?;
+        let handle = unsafe { present_family(cf) }?;
         let synced = handle.database().db.sync_log();
         synced.map_err(|error| match codes::of(&error) {
             codes::INVALID_DB => Failure::from(error),
@@ -137,9 +147,11 @@ pub unsafe extern "C" fn tidesdb_cf_estimate_cardinality(
     cf: *mut FamilyHandle,
     out_estimate: *mut u64,
 ) -> c_int {
-    call("tidesdb_cf_estimate_cardinality", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_cf_estimate_cardinality", log, || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { held_family(cf) }?;
+        let handle = unsafe { present_family(cf) }?;
         // SAFETY: the caller's place, by the interface.
         unsafe { answer(out_estimate, handle.family.estimated_key_count()) }
     })
@@ -155,9 +167,11 @@ pub unsafe extern "C" fn tidesdb_range_cost(
     key_b_size: usize,
     cost: *mut c_double,
 ) -> c_int {
-    call("tidesdb_range_cost", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_range_cost", log, || {
         // SAFETY: the caller's handle and bytes, by the interface.
-        let handle = unsafe { held_family(cf) }?;
+        let handle = unsafe { present_family(cf) }?;
         // SAFETY: as above.
         let (one, other) = unsafe { (key(key_a, key_a_size)?, bytes(key_b, key_b_size)?) };
         if other.is_empty() {

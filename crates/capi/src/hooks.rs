@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidesdb::{CommitHook, CommittedKind, CommittedOperation};
 
-use crate::engine_log::{self, Level};
+use crate::engine_log::{self, Level, LogNumber};
 use crate::types::{CommitHookFn, CommitOp};
 
 /// The caller's pointer, which the hook gets back on whichever thread commits.
@@ -37,15 +37,16 @@ fn in_c(operation: &CommittedOperation<'_>) -> CommitOp {
     }
 }
 
-/// A hook of the engine that calls one of the interface.
-pub fn commit_hook(hook: CommitHookFn, context: *mut c_void) -> CommitHook {
+/// A hook of the engine that calls one of the interface. What it can't do is told in the log of its
+/// database.
+pub fn commit_hook(hook: CommitHookFn, context: *mut c_void, log: LogNumber) -> CommitHook {
     let context = Context(context);
     Arc::new(move |batch| {
         let mut operations: Vec<CommitOp> = Vec::new();
         if operations.try_reserve_exact(batch.operations.len()).is_err() {
             let family = batch.family;
             let text = format_args!("no memory to call the commit hook of '{family}'");
-            return engine_log::write(Level::Error, text);
+            return engine_log::write(Some(log), Level::Error, text);
         }
         operations.extend(batch.operations.iter().map(in_c));
         let count = c_int::try_from(operations.len()).unwrap_or(c_int::MAX);
@@ -53,10 +54,8 @@ pub fn commit_hook(hook: CommitHookFn, context: *mut c_void) -> CommitHook {
         let answer = unsafe { hook(operations.as_ptr(), count, batch.sequence, context.pointer()) };
         if answer != 0 {
             let family = batch.family;
-            engine_log::write(
-                Level::Warn,
-                format_args!("the commit hook of '{family}' answered {answer}"),
-            );
+            let text = format_args!("the commit hook of '{family}' answered {answer}");
+            engine_log::write(Some(log), Level::Warn, text);
         }
     })
 }

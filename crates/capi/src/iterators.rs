@@ -7,8 +7,10 @@ use tidesdb::{Scan, ScanOptions};
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{Outcome, answer, call, call_for, key, object_mut, refuse};
+use crate::boundary::{OfDatabase, Outcome, answer, call, call_for, call_of, key, log_of};
+use crate::boundary::{object_mut, refuse};
 use crate::codes;
+use crate::engine_log::LogNumber;
 use crate::families::{FamilyHandle, family};
 use crate::transactions::{TransactionHandle, active};
 
@@ -17,6 +19,14 @@ pub struct IteratorHandle {
     scan: Scan,
     /// As of its family.
     home: ProcessMark,
+    /// That of its database.
+    log: LogNumber,
+}
+
+impl OfDatabase for IteratorHandle {
+    fn log_number(&self) -> LogNumber {
+        self.log
+    }
 }
 
 /// An iterator that this process has made, and that only this thread uses.
@@ -36,13 +46,16 @@ pub unsafe extern "C" fn tidesdb_iter_new(
     cf: *mut FamilyHandle,
     iter: *mut *mut IteratorHandle,
 ) -> c_int {
-    call("tidesdb_iter_new", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_iter_new", log, || {
         // SAFETY: the caller's place, by the interface.
         unsafe { answer(iter, ptr::null_mut()) }?;
         // SAFETY: the caller's handles, by the interface.
         let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
         let scan = handle.transaction.scan(&family.family, ScanOptions::new())?;
-        let pointer = allocator::boxed(IteratorHandle { scan, home: family.home });
+        let pointer =
+            allocator::boxed(IteratorHandle { scan, home: family.home, log: handle.log_number() });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
@@ -86,8 +99,12 @@ pub unsafe extern "C" fn tidesdb_iter_seek(
     key: *const u8,
     key_size: usize,
 ) -> c_int {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(iter) };
     // SAFETY: the caller's handle and bytes, by the interface.
-    call("tidesdb_iter_seek", || unsafe { seek(iter, (key, key_size), |scan, key| scan.seek(key)) })
+    call_of("tidesdb_iter_seek", log, || unsafe {
+        seek(iter, (key, key_size), |scan, key| scan.seek(key))
+    })
 }
 
 /// See `tidesdb_iter_seek_for_prev` in `db.h`.
@@ -97,8 +114,10 @@ pub unsafe extern "C" fn tidesdb_iter_seek_for_prev(
     key: *const u8,
     key_size: usize,
 ) -> c_int {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(iter) };
     // SAFETY: the caller's handle and bytes, by the interface.
-    call("tidesdb_iter_seek_for_prev", || unsafe {
+    call_of("tidesdb_iter_seek_for_prev", log, || unsafe {
         seek(iter, (key, key_size), |scan, key| scan.seek_for_prev(key))
     })
 }
@@ -122,14 +141,18 @@ unsafe fn seek_to_end(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_seek_to_first(iter: *mut IteratorHandle) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_iter_seek_to_first", || unsafe { seek_to_end(iter, Scan::seek_to_first) })
+    let log = unsafe { log_of(iter) };
+    // SAFETY: the caller's handle, by the interface.
+    call_of("tidesdb_iter_seek_to_first", log, || unsafe { seek_to_end(iter, Scan::seek_to_first) })
 }
 
 /// See `tidesdb_iter_seek_to_last` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_seek_to_last(iter: *mut IteratorHandle) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_iter_seek_to_last", || unsafe { seek_to_end(iter, Scan::seek_to_last) })
+    let log = unsafe { log_of(iter) };
+    // SAFETY: the caller's handle, by the interface.
+    call_of("tidesdb_iter_seek_to_last", log, || unsafe { seek_to_end(iter, Scan::seek_to_last) })
 }
 
 /// Steps from an entry to the one beside it, and returns whether there is one.
@@ -152,14 +175,18 @@ unsafe fn step(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_next(iter: *mut IteratorHandle) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_iter_next", || unsafe { step(iter, Scan::next) })
+    let log = unsafe { log_of(iter) };
+    // SAFETY: the caller's handle, by the interface.
+    call_of("tidesdb_iter_next", log, || unsafe { step(iter, Scan::next) })
 }
 
 /// See `tidesdb_iter_prev` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_prev(iter: *mut IteratorHandle) -> c_int {
     // SAFETY: the caller's handle, by the interface.
-    call("tidesdb_iter_prev", || unsafe { step(iter, Scan::prev) })
+    let log = unsafe { log_of(iter) };
+    // SAFETY: the caller's handle, by the interface.
+    call_of("tidesdb_iter_prev", log, || unsafe { step(iter, Scan::prev) })
 }
 
 /// See `tidesdb_iter_valid` in `db.h`.
@@ -193,7 +220,9 @@ pub unsafe extern "C" fn tidesdb_iter_key(
     key: *mut *mut u8,
     key_size: *mut usize,
 ) -> c_int {
-    call("tidesdb_iter_key", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(iter) };
+    call_of("tidesdb_iter_key", log, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { handle(iter) }?;
         handle.check_valid()?;
@@ -209,7 +238,9 @@ pub unsafe extern "C" fn tidesdb_iter_value(
     value: *mut *mut u8,
     value_size: *mut usize,
 ) -> c_int {
-    call("tidesdb_iter_value", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(iter) };
+    call_of("tidesdb_iter_value", log, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { handle(iter) }?;
         handle.check_valid()?;
@@ -227,7 +258,9 @@ pub unsafe extern "C" fn tidesdb_iter_key_value(
     value: *mut *mut u8,
     value_size: *mut usize,
 ) -> c_int {
-    call("tidesdb_iter_key_value", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(iter) };
+    call_of("tidesdb_iter_key_value", log, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { handle(iter) }?;
         handle.check_valid()?;

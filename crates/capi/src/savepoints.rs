@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::boundary::{any_text, c_string, call, refuse};
+use crate::boundary::{any_text, c_string, call_of, log_of, refuse};
 use crate::codes;
 use crate::transactions::{TransactionHandle, active};
 
@@ -12,7 +12,9 @@ pub unsafe extern "C" fn tidesdb_txn_savepoint(
     txn: *mut TransactionHandle,
     name: *const c_char,
 ) -> c_int {
-    call("tidesdb_txn_savepoint", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_savepoint", log, || {
         // SAFETY: the caller's handle and string, by the interface.
         let (handle, name) = unsafe { (active(txn)?, any_text(c_string(name)?)) };
         Ok(handle.transaction.savepoint(&name)?)
@@ -25,7 +27,9 @@ pub unsafe extern "C" fn tidesdb_txn_rollback_to_savepoint(
     txn: *mut TransactionHandle,
     name: *const c_char,
 ) -> c_int {
-    call("tidesdb_txn_rollback_to_savepoint", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_rollback_to_savepoint", log, || {
         // SAFETY: the caller's handle and string, by the interface.
         let (handle, name) = unsafe { (active(txn)?, any_text(c_string(name)?)) };
         if !handle.transaction.has_savepoints() {
@@ -43,7 +47,9 @@ pub unsafe extern "C" fn tidesdb_txn_release_savepoint(
     txn: *mut TransactionHandle,
     name: *const c_char,
 ) -> c_int {
-    call("tidesdb_txn_release_savepoint", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_release_savepoint", log, || {
         // SAFETY: the caller's handle and string, by the interface.
         let (handle, name) = unsafe { (active(txn)?, any_text(c_string(name)?)) };
         if !handle.transaction.has_savepoints() {

@@ -6,11 +6,11 @@ use std::ptr;
 use tidesdb::{FamilyStats, LevelStats, MemoryLevel, WorkStats};
 
 use crate::allocator;
-use crate::boundary::{Outcome, answer, call, call_for, refuse};
+use crate::boundary::{Outcome, answer, call_for, call_of, log_of, refuse};
 use crate::codes;
 use crate::config::MOST_LEVELS;
 use crate::database::{Database, database};
-use crate::families::{FamilyHandle, held_family};
+use crate::families::{FamilyHandle, present_family};
 use crate::types::{CacheStats, DbStats, Stats, Written};
 
 fn as_int(number: u64) -> c_int {
@@ -29,8 +29,13 @@ fn table_bytes(stats: &FamilyStats) -> u64 {
     stats.levels.iter().map(|level| level.bytes).sum()
 }
 
+/// The largest values are in value logs before there is a table; the interface counts what tables
+/// have.
 fn data_bytes(stats: &FamilyStats) -> u64 {
-    table_bytes(stats) + stats.value_log_bytes
+    match table_bytes(stats) {
+        0 => 0,
+        tables => tables + stats.value_log_bytes,
+    }
 }
 
 /// What was written, as both structures end.
@@ -49,9 +54,11 @@ const fn written(work: &WorkStats, is_log_shared: bool) -> Written {
 /// See `tidesdb_get_stats` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_get_stats(cf: *mut FamilyHandle, stats: *mut *mut Stats) -> c_int {
-    call("tidesdb_get_stats", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_of("tidesdb_get_stats", log, || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { held_family(cf) }?;
+        let handle = unsafe { present_family(cf) }?;
         if stats.is_null() {
             return refuse(codes::INVALID);
         }
@@ -184,7 +191,9 @@ pub unsafe extern "C" fn tidesdb_get_cache_stats(
     db: *mut Database,
     stats: *mut CacheStats,
 ) -> c_int {
-    call("tidesdb_get_cache_stats", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_get_cache_stats", log, || {
         // SAFETY: the caller's handle, by the interface.
         let cache = unsafe { database(db) }?.db.cache_stats();
         let enabled = cache.capacity_bytes > 0;
@@ -214,7 +223,9 @@ pub unsafe extern "C" fn tidesdb_get_cache_stats(
 /// See `tidesdb_get_db_stats` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_get_db_stats(db: *mut Database, stats: *mut DbStats) -> c_int {
-    call("tidesdb_get_db_stats", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_get_db_stats", log, || {
         // SAFETY: the caller's handle, by the interface.
         let found = of_database(unsafe { database(db) }?);
         // SAFETY: the caller's structure, by the interface.

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use tidesdb::{Family, Transaction};
 
 use crate::allocator;
-use crate::boundary::{Outcome, answer, call, key, object, object_mut, refuse};
+use crate::boundary::{Outcome, answer, call_of, key, log_of, object, object_mut, refuse};
 use crate::codes;
 use crate::families::{FamilyHandle, family};
 use crate::transactions::{TransactionHandle, active};
@@ -40,7 +40,9 @@ pub unsafe extern "C" fn tidesdb_txn_get(
     value: *mut *mut u8,
     value_size: *mut usize,
 ) -> c_int {
-    call("tidesdb_txn_get", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_get", log, || {
         let read = |transaction: &Transaction, family: &Family, key: &[u8]| {
             transaction.get_with(family, key, copied)
         };
@@ -59,7 +61,9 @@ pub unsafe extern "C" fn tidesdb_txn_get_notrack(
     value: *mut *mut u8,
     value_size: *mut usize,
 ) -> c_int {
-    call("tidesdb_txn_get_notrack", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_get_notrack", log, || {
         let read = |transaction: &Transaction, family: &Family, key: &[u8]| {
             transaction.get_untracked_with(family, key, copied)
         };
@@ -125,7 +129,9 @@ pub unsafe extern "C" fn tidesdb_txn_contains(
     key_bytes: *const u8,
     key_size: usize,
 ) -> c_int {
-    call("tidesdb_txn_contains", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_contains", log, || {
         // SAFETY: the caller's handles and bytes, by the interface.
         let (handle, family) = unsafe { for_read(txn, cf) }?;
         // SAFETY: as above.

@@ -7,10 +7,11 @@ use tidesdb::{Error, ErrorKind, Family, IsolationLevel, Transaction, WriteOption
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{Failure, Outcome, answer, bytes, call, key};
+use crate::boundary::{Failure, OfDatabase, Outcome, answer, bytes, call, call_of, key, log_of};
 use crate::boundary::{object_mut, refuse};
 use crate::codes;
 use crate::database::{Database, database};
+use crate::engine_log::LogNumber;
 use crate::families::{FamilyHandle, family};
 use crate::held_spellings::{HeldSpellings, Use};
 
@@ -36,6 +37,8 @@ pub struct TransactionHandle {
     pub transaction: Transaction,
     /// The process that began it.
     home: ProcessMark,
+    /// That of its database.
+    log: LogNumber,
     state: State,
     /// Bytes that one key and value may take together.
     most_entry_bytes: u64,
@@ -97,6 +100,12 @@ impl TransactionHandle {
     }
 }
 
+impl OfDatabase for TransactionHandle {
+    fn log_number(&self) -> LogNumber {
+        self.log
+    }
+}
+
 impl Drop for TransactionHandle {
     fn drop(&mut self) {
         self.end(State::RolledBack);
@@ -151,7 +160,9 @@ pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
     isolation: c_int,
     txn: *mut *mut TransactionHandle,
 ) -> c_int {
-    call("tidesdb_txn_begin", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_of("tidesdb_txn_begin", log, || {
         // SAFETY: the caller's handle, by the interface.
         let database = unsafe { database(db) }?;
         if txn.is_null() {
@@ -164,6 +175,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
         let pointer = allocator::boxed(TransactionHandle {
             transaction,
             home: database.home,
+            log: database.log.number(),
             state: State::Active,
             most_entry_bytes: (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT),
             durability: database.durability,
@@ -188,7 +200,9 @@ pub unsafe extern "C" fn tidesdb_txn_put(
     value_size: usize,
     ttl: libc::time_t,
 ) -> c_int {
-    call("tidesdb_txn_put", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_put", log, || {
         // SAFETY: the caller's handles and bytes, by the interface.
         let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
         // SAFETY: as above.
@@ -210,8 +224,10 @@ pub unsafe extern "C" fn tidesdb_txn_delete(
     key_bytes: *const u8,
     key_size: usize,
 ) -> c_int {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
     // SAFETY: the caller's handles and bytes, by the interface.
-    call("tidesdb_txn_delete", || unsafe {
+    call_of("tidesdb_txn_delete", log, || unsafe {
         delete((txn, cf), key_bytes, key_size, |transaction, family, key| {
             transaction.delete(family, key)
         })
@@ -226,8 +242,10 @@ pub unsafe extern "C" fn tidesdb_txn_single_delete(
     key_bytes: *const u8,
     key_size: usize,
 ) -> c_int {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
     // SAFETY: the caller's handles and bytes, by the interface.
-    call("tidesdb_txn_single_delete", || unsafe {
+    call_of("tidesdb_txn_single_delete", log, || unsafe {
         delete((txn, cf), key_bytes, key_size, |transaction, family, key| {
             transaction.single_delete(family, key)
         })
@@ -266,10 +284,10 @@ impl TransactionHandle {
         match failure.code() {
             // It had no effect, and succeeds once there is room again, as with other back-pressure.
             _ if is_full => {
-                failure.logged_seldom("tidesdb_txn_commit");
+                failure.logged_seldom("tidesdb_txn_commit", self.log);
                 Failure::Code(codes::BUSY)
             }
-            codes::IO | codes::BUSY => failure.logged_seldom("tidesdb_txn_commit"),
+            codes::IO | codes::BUSY => failure.logged_seldom("tidesdb_txn_commit", self.log),
             _ => failure,
         }
     }
@@ -278,7 +296,9 @@ impl TransactionHandle {
 /// See `tidesdb_txn_commit` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TransactionHandle) -> c_int {
-    call("tidesdb_txn_commit", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_commit", log, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { active(txn) }?;
         match handle.transaction.commit_with(handle.durability) {
@@ -294,7 +314,9 @@ pub unsafe extern "C" fn tidesdb_txn_commit(txn: *mut TransactionHandle) -> c_in
 /// See `tidesdb_txn_rollback` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_txn_rollback(txn: *mut TransactionHandle) -> c_int {
-    call("tidesdb_txn_rollback", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_rollback", log, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { handle(txn) }?;
         match handle.state {
@@ -319,7 +341,9 @@ pub unsafe extern "C" fn tidesdb_txn_rollback(txn: *mut TransactionHandle) -> c_
 /// See `tidesdb_txn_reset` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_txn_reset(txn: *mut TransactionHandle, isolation: c_int) -> c_int {
-    call("tidesdb_txn_reset", || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(txn) };
+    call_of("tidesdb_txn_reset", log, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { handle(txn) }?;
         if handle.is_active() {

@@ -123,3 +123,35 @@ fn the_reference_is_that_of_the_headers() {
     let how = "TIDESDB_WRITE_C_API=1 cargo test -p tidesdb-c --test reference";
     assert!(page == written, "docs/c-api.md differs, first at line {differs:?}; write it by {how}");
 }
+
+/// Functions that a header declares: what follows the type in a line that begins a declaration.
+fn declared(header: &str) -> Vec<String> {
+    let begins = header.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let names = begins.filter_map(|line| {
+        let (head, _) = line.split_once('(')?;
+        let name = head.rsplit([' ', '*']).next()?;
+        name.starts_with("tidesdb_").then(|| name.to_owned())
+    });
+    names.collect()
+}
+
+/// Each function of the interface is called by a C program of the tests.
+#[test]
+fn every_function_is_tried_in_c() {
+    let programs = std::fs::read_dir(here().join("tests/c")).unwrap();
+    let text: String =
+        programs.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap()).collect();
+    let headers = ["db.h", "tidesdb.h", "objstore.h"];
+    let all = headers.map(|name| {
+        let path = here().join("include/tidesdb").join(name);
+        declared(&std::fs::read_to_string(path).unwrap())
+    });
+    let all = all.concat();
+    assert!(all.len() >= 60, "{all:?}");
+    // Declared for libraries that are built with connectors to S3, which this one is not.
+    let is_elsewhere = |name: &&String| *name == "tidesdb_objstore_s3_create_config";
+    let is_called = |name: &&String| text.contains(&format!("{name}("));
+    let missing: Vec<_> =
+        all.iter().filter(|name| !is_elsewhere(name) && !is_called(name)).collect();
+    assert!(missing.is_empty(), "no C program calls {missing:?}");
+}

@@ -103,7 +103,9 @@ impl Directory {
     /// The file of a key. Keys are relative paths that stay below the root.
     fn path(&self, key: &str) -> io::Result<PathBuf> {
         let parts = Path::new(key).components();
-        if key.is_empty() || Path::new(key).starts_with(METADATA) {
+        // An empty part would name the file of another key.
+        let has_empty_part = key.split('/').any(str::is_empty);
+        if has_empty_part || Path::new(key).starts_with(METADATA) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let mut path = self.root.clone();

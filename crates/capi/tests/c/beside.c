@@ -96,6 +96,9 @@ static void dropped_twice(void)
     tidesdb_column_family_t *dropped = small_family(db, "twice"), *same;
     tidesdb_txn_t *txn;
     tidesdb_iter_t *iter = NULL;
+    tidesdb_stats_t *stats = NULL;
+    uint64_t estimate = 0;
+    double cost = 0;
     uint8_t *value = NULL;
     size_t size = 0;
     int n;
@@ -108,6 +111,11 @@ static void dropped_twice(void)
     CHECK_CODE(tidesdb_txn_get(txn, dropped, bytes("k"), 1, &value, &size), TDB_ERR_NOT_FOUND);
     CHECK_CODE(tidesdb_iter_new(txn, dropped, &iter), TDB_ERR_NOT_FOUND);
     CHECK_CODE(tidesdb_compact(dropped), TDB_ERR_NOT_FOUND);
+    CHECK_CODE(tidesdb_get_stats(dropped, &stats), TDB_ERR_NOT_FOUND);
+    CHECK_CODE(tidesdb_cf_estimate_cardinality(dropped, &estimate), TDB_ERR_NOT_FOUND);
+    CHECK_CODE(tidesdb_range_cost(dropped, bytes("a"), 1, bytes("b"), 1, &cost), TDB_ERR_NOT_FOUND);
+    CHECK_CODE(tidesdb_cf_set_commit_hook(dropped, NULL, NULL), TDB_ERR_NOT_FOUND);
+    CHECK_CODE(tidesdb_sync_wal(dropped), TDB_ERR_NOT_FOUND);
     tidesdb_txn_free(txn);
     /* One of the same name is another one. */
     same = small_family(db, "twice");

@@ -34,6 +34,32 @@ static tidesdb_t *open_logged(char *path, tidesdb_log_level_t level, int to_file
     return db;
 }
 
+static int refuse(const tidesdb_commit_op_t *ops, int count, uint64_t sequence, void *context)
+{
+    (void)ops;
+    (void)count;
+    (void)sequence;
+    return *(int *)context;
+}
+
+/* A line of a commit hook and one of a call that failed are in the database's own log. */
+static void told(tidesdb_t *db, tidesdb_column_family_t *cf, const char *log)
+{
+    static int times;
+    char expected[256], long_name[4096];
+    int answer = 100 + ++times;
+    CHECK_OK(tidesdb_cf_set_commit_hook(cf, refuse, &answer));
+    put_alone(db, cf, "k", "v");
+    CHECK_OK(tidesdb_cf_set_commit_hook(cf, NULL, NULL));
+    snprintf(expected, sizeof expected, "the commit hook of 'told' answered %d", answer);
+    CHECK(strstr(contents(log), expected) != NULL);
+    /* A place for a copy whose name has something of its own. */
+    snprintf(long_name, sizeof long_name, "/nowhere/at/all/%d", answer);
+    CHECK(tidesdb_backup(db, long_name) != TDB_SUCCESS);
+    snprintf(expected, sizeof expected, "/nowhere/at/all/%d", answer);
+    CHECK(strstr(contents(log), expected) != NULL);
+}
+
 int main(int count, char **arguments)
 {
     char path[1024], other[1024], log[2048], other_log[2048], errors[2048];
@@ -124,6 +150,19 @@ int main(int count, char **arguments)
     CHECK(strchr(found, '\n') > strstr(found, "LOG TRUNCATED"));
     CHECK(strstr(found, "line 499 of many") != NULL && strstr(found, "second's level") == NULL);
     CHECK(strstr(contents(log), "of many") == NULL);
+
+    /* What fails in the first is told there, whatever was opened or closed since. */
+    told(db, cf, log);
+    CHECK(strstr(contents(other_log), "commit hook") == NULL);
+    CHECK_OK(tidesdb_close(second));
+    told(db, cf, log);
+    tidesdb_log_write(TDB_LOG_ERROR, "f.c", 1, "after the second");
+    CHECK(strstr(contents(log), "after the second") != NULL);
+    second = open_logged(other, TDB_LOG_NONE, 0, 0);
+    CHECK(second != NULL);
+    told(db, cf, log);
+    tidesdb_log_write(TDB_LOG_FATAL, "f.c", 1, "to a silent one");
+    CHECK(strstr(contents(log), "to a silent one") == NULL);
     CHECK_OK(tidesdb_close(second));
 
     /* An opening that is refused says why on stderr, and leaves the log of whoever is there. */

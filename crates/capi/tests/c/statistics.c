@@ -353,6 +353,66 @@ static void open_tables(const char *directory)
     CHECK_OK(tidesdb_close(db));
 }
 
+/* What users wrote is counted as they gave it, whatever the order of the keys adds. */
+static void given(tidesdb_t *db)
+{
+    static const char *const orders[] = {"reverse", "uint64", "int64", "case_insensitive",
+                                         "lexicographic"};
+    tidesdb_column_family_t *plain = small_family(db, "plain"), *cf;
+    uint64_t number = 0x0707070707070707;
+    size_t n;
+    for (n = 0; n < sizeof orders / sizeof orders[0]; n++)
+    {
+        tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
+        tidesdb_txn_t *txn;
+        tidesdb_stats_t *stats;
+        int both;
+        config.min_disk_space = 0;
+        snprintf(config.comparator_name, sizeof config.comparator_name, "%s", orders[n]);
+        CHECK_OK(tidesdb_create_column_family(db, orders[n], &config));
+        cf = tidesdb_get_column_family(db, orders[n]);
+        /* Alone, and with another family. */
+        for (both = 0; both < 2; both++)
+        {
+            txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+            CHECK_OK(tidesdb_txn_put(txn, cf, (uint8_t *)&number, 8, bytes("val"), 3, -1));
+            CHECK_OK(tidesdb_txn_delete(txn, cf, (uint8_t *)&number, 8));
+            if (both) CHECK_OK(put(txn, plain, "k", "v"));
+            CHECK_OK(tidesdb_txn_commit(txn));
+            tidesdb_txn_free(txn);
+            stats = of(cf);
+            CHECK(stats->user_bytes_written == (uint64_t)(both + 1) * 19);
+            tidesdb_free_stats(stats);
+        }
+    }
+}
+
+/* A value of more than 1 MiB, which is written elsewhere than others. */
+static void large_value(tidesdb_t *db)
+{
+    tidesdb_column_family_t *cf = small_family(db, "large");
+    const size_t size = 3 << 20;
+    uint8_t *value = malloc(size);
+    tidesdb_txn_t *txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+    tidesdb_stats_t *stats;
+    size_t n;
+    CHECK(value != NULL);
+    for (n = 0; n < size; n++) value[n] = (uint8_t)(n * n >> 7);
+    CHECK_OK(tidesdb_txn_put(txn, cf, bytes("key"), 3, value, size, -1));
+    CHECK_OK(tidesdb_txn_commit(txn));
+    tidesdb_txn_free(txn);
+    stats = of(cf);
+    CHECK(stats->user_bytes_written == size + 3 && stats->wal_bytes_written > size + 3);
+    CHECK(stats->total_data_size == 0);
+    tidesdb_free_stats(stats);
+    CHECK_OK(tidesdb_flush_memtable(cf));
+    settle(db, cf);
+    stats = of(cf);
+    CHECK(stats->total_data_size > 0);
+    tidesdb_free_stats(stats);
+    free(value);
+}
+
 int main(int count, char **arguments)
 {
     char path[4096];
@@ -378,6 +438,8 @@ int main(int count, char **arguments)
     cache(db, cf);
     open_transactions(db, cf);
     nothing_left(db, cf);
+    given(db);
+    large_value(db);
 
     /* What is in the tables is the same after a reopening, what was written is counted anew. */
     write_keys(db, cf, 0, KEYS, 0);

@@ -337,6 +337,12 @@ impl Family {
         self.core().compact_family_and_wait(&self.state)
     }
 
+    /// True once the family was dropped: what reads or writes it fails with `FamilyDropped` then.
+    #[must_use]
+    pub fn is_dropped(&self) -> bool {
+        self.state.is_dropped()
+    }
+
     /// True while a memtable waits to be written to tables, or is being written.
     #[must_use]
     pub fn is_flushing(&self) -> bool {
