@@ -70,7 +70,7 @@ pub(crate) enum Holder {
     Background,
     /// Families themselves, whatever they hold.
     Families,
-    /// Range tombstones that lie in tables: with the references up to one part in [`FIXED_PART`].
+    /// Range tombstones that lie in tables: counted up to one part in [`TOMBSTONE_PART`].
     RangeTombstones,
 }
 
@@ -86,10 +86,9 @@ pub(crate) trait BoundedCache: Debug + Send + Sync {
     fn set_capacity(&self, bytes: u64);
 }
 
-/// Range tombstones in tables and references to value logs count together up to one part in so many
-/// of the budget. No flush gives their memory back, and with more than that all commits would wait
-/// for flushes that free nothing.
-const FIXED_PART: u64 = 2;
+/// Range tombstones in tables count up to one part in so many of the budget. No flush gives their
+/// memory back, and with more than that all commits would wait for flushes that free nothing.
+const TOMBSTONE_PART: u64 = 2;
 
 /// Counts what is held by whom, and says when memory has to be given up.
 #[derive(Debug)]
@@ -237,12 +236,12 @@ impl MemoryBudget {
     pub(crate) fn held(&self) -> MemoryUse {
         let pool = self.memtables.usage();
         let held = |holder: Holder| self.held_by(holder);
-        let fixed = held(Holder::RangeTombstones) + held(Holder::References);
+        let tombstones = held(Holder::RangeTombstones).min(self.bytes() / TOMBSTONE_PART);
         MemoryUse {
             memtables: pool.used_bytes,
             recycled: pool.idle_bytes,
             block_cache: self.blocks.used_bytes(),
-            tables: held(Holder::Tables) + fixed.min(self.bytes() / FIXED_PART),
+            tables: held(Holder::Tables) + held(Holder::References) + tombstones,
             scans: held(Holder::Scans),
             transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
             background: held(Holder::Background),

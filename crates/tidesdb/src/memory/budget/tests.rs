@@ -79,19 +79,3 @@ fn budget_and_cache_can_be_changed() {
     budget.set_bytes(u64::MAX);
     assert_eq!(budget.blocks.capacity_bytes(), 8 * MIB);
 }
-
-/// References and range tombstones stay until compactions take them away. Beyond the budget they
-/// held writers up for good.
-#[test]
-fn what_no_flush_gives_back_leaves_half_of_the_budget() {
-    let budget = budget(100);
-    budget.take(Holder::References, 30 * MIB);
-    assert_eq!(budget.held().tables, 30 * MIB);
-    budget.take(Holder::RangeTombstones, 30 * MIB);
-    assert_eq!(budget.held().tables, 50 * MIB);
-    budget.take(Holder::Tables, 5 * MIB);
-    budget.take(Holder::References, 500 * MIB);
-    assert_eq!(budget.held().tables, 55 * MIB);
-    budget.give_back(Holder::References, 530 * MIB);
-    assert_eq!(budget.held().tables, 35 * MIB);
-}
