@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::slice;
-use std::sync::atomic::AtomicU64;
 
 use tidesdb::Error;
 
@@ -34,7 +33,7 @@ impl Failure {
 
     /// Writes to the log why a call failed, unless that is what callers ask for.
     #[cold]
-    pub fn log(&self, name: &str, database: Option<LogNumber>) {
+    pub fn log(&self, name: &str, log: Option<LogNumber>) {
         let Self::Engine(error) = self else { return };
         let level = match (self.code(), &**error) {
             // In a forked child the log may be locked for good.
@@ -44,20 +43,17 @@ impl Failure {
             (codes::INVALID, _) => Level::Debug,
             _ => Level::Warn,
         };
-        engine_log::write(database, level, format_args!("{name}: {error}"));
+        engine_log::write(log, level, format_args!("{name}: {error}"));
     }
 
     /// Makes of a failure that callers meet again and again as long as its cause lasts the code by
     /// itself, and writes a line now and then.
     #[cold]
-    pub fn logged_seldom(self, name: &str, database: LogNumber) -> Self {
-        /// When the last such line was written.
-        static LAST: AtomicU64 = AtomicU64::new(0);
+    pub fn logged_seldom(self, name: &str, log: LogNumber) -> Self {
         if let Self::Engine(error) = &self
             && !matches!(**error, Error::Forked)
         {
-            let text = format_args!("{name}: {error}");
-            engine_log::write_seldom(&LAST, Some(database), Level::Warn, text);
+            engine_log::write_seldom(log, Level::Warn, format_args!("{name}: {error}"));
         }
         Self::Code(self.code())
     }
@@ -77,7 +73,7 @@ pub trait OfDatabase {
     fn log_number(&self) -> LogNumber;
 }
 
-/// Where the failure of a call about a handle is told. Asked before the call: the handle of a
+/// The log in which the failure of a call about a handle is told. Asked before the call: the handle of a
 /// family that is dropped meanwhile may be freed before the call has ended.
 ///
 /// # Safety
@@ -95,18 +91,18 @@ pub fn call(name: &str, body: impl FnOnce() -> Outcome) -> c_int {
     call_of(name, None, body)
 }
 
-/// As [`call`], about a handle: `database` is that of [`log_of`].
+/// As [`call`], about a handle, of which [`log_of`] has said what `log` is.
 #[inline]
-pub fn call_of(name: &str, database: Option<LogNumber>, body: impl FnOnce() -> Outcome) -> c_int {
+pub fn call_of(name: &str, log: Option<LogNumber>, body: impl FnOnce() -> Outcome) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => codes::SUCCESS,
         // What callers ask for, such as whether a key is there, is no more than a number.
         Ok(Err(Failure::Code(code))) => code,
         Ok(Err(failure)) => {
-            failure.log(name, database);
+            failure.log(name, log);
             failure.code()
         }
-        Err(_) => panicked(name, database),
+        Err(_) => panicked(name, log),
     }
 }
 
@@ -119,9 +115,9 @@ pub fn call_for<T>(name: &str, otherwise: T, body: impl FnOnce() -> T) -> T {
 }
 
 #[cold]
-fn panicked(name: &str, database: Option<LogNumber>) -> c_int {
+fn panicked(name: &str, log: Option<LogNumber>) -> c_int {
     let text = format_args!("{name}: internal error (a panic was caught)");
-    engine_log::write(database, Level::Error, text);
+    engine_log::write(log, Level::Error, text);
     codes::IO
 }
 

@@ -220,6 +220,8 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
             // The interface returns success all the same: the handle is gone.
             database.log.write(Level::Error, format_args!("{}", close_failure(&error)));
         }
+        // Not by its end: a transaction that was not freed may keep it.
+        database.log.leave_open();
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! The engine's log: lines to stderr or to `LOG` in a database's directory.
 //!
 //! Each database has a level and a destination of its own. Lines that belong to no database, such
-//! as those of `tidesdb_log_write`, go where the most recently opened one of those logs that are
+//! as those of `tidesdb_log_write`, go to the log of the database that was opened last and is still
 //! open.
 
 use std::ffi::{CStr, c_char, c_int};
@@ -74,6 +74,8 @@ pub struct LogNumber(u64);
 /// The log of one database.
 pub struct EngineLog {
     number: LogNumber,
+    /// When [`write_seldom`] last wrote a line, in Unix milliseconds.
+    last_seldom: AtomicU64,
     /// Whose log it is: a forked child writes nothing to it, and finds it locked perhaps for good.
     home: ProcessMark,
     least: Level,
@@ -107,7 +109,8 @@ impl EngineLog {
         // ORDERING: relaxed; each number is given once.
         let number = LogNumber(MADE.fetch_add(1, Ordering::Relaxed));
         let home = ProcessMark::of_this();
-        Arc::new(Self { number, home, least, destination: Mutex::new(destination) })
+        let (last_seldom, destination) = (AtomicU64::new(0), Mutex::new(destination));
+        Arc::new(Self { number, last_seldom, home, least, destination })
     }
 
     /// From now on lines go to `LOG` in the directory, those held so far first. The file begins
@@ -152,7 +155,7 @@ impl EngineLog {
         }
     }
 
-    /// What finds it again.
+    /// Its name for [`write`].
     pub const fn number(&self) -> LogNumber {
         self.number
     }
@@ -166,6 +169,14 @@ impl EngineLog {
             note_least(open);
         });
         connect();
+    }
+
+    /// Its database is closed.
+    pub fn leave_open(&self) {
+        with_open(|open| {
+            open.retain(|open| open.number != self.number);
+            note_least(open);
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, Destination> {
@@ -208,10 +219,7 @@ impl Drop for EngineLog {
         if !self.home.is_here() {
             return;
         }
-        with_open(|open| {
-            open.retain(|open| open.number != self.number);
-            note_least(open);
-        });
+        self.leave_open();
         if let Destination::Held(lines) = &*self.lock() {
             // As in `append`.
             let _ = write_to_stderr(lines);
@@ -242,12 +250,12 @@ fn with_open<R>(work: impl FnOnce(&mut Vec<OpenLog>) -> R) -> R {
     forks::keep_out(|| work(&mut OPEN.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// The log of a database, or for lines of none the one that was opened last; none where it is
-/// closed. The caller drops it outside of the lock.
-fn log_of(database: Option<LogNumber>) -> Option<Arc<EngineLog>> {
+/// The log of this number, or without one that of the database that was opened last; none where it
+/// is closed. The caller drops it outside of the lock.
+fn open_log(number: Option<LogNumber>) -> Option<Arc<EngineLog>> {
     with_open(|open| {
         let mut logs = open.iter().rev();
-        match database {
+        match number {
             Some(number) => logs.find(|open| open.number == number)?.log.upgrade(),
             None => logs.find_map(|open| open.log.upgrade()),
         }
@@ -268,33 +276,28 @@ fn is_wanted(level: Level) -> bool {
     level as u8 >= least && least != Level::None as u8
 }
 
-/// Writes a line of a database to its log, as long as that is open, and one of no database to the
-/// log that was opened last.
-pub fn write(database: Option<LogNumber>, level: Level, text: fmt::Arguments<'_>) {
+/// Writes a line to the log of this number, as long as its database is open; without a number to
+/// that of the database that was opened last.
+pub fn write(number: Option<LogNumber>, level: Level, text: fmt::Arguments<'_>) {
     if is_wanted(level)
-        && let Some(log) = log_of(database)
+        && let Some(log) = open_log(number)
     {
         log.write(level, text);
     }
 }
 
-/// As [`write`], for what may fail again and again: `last` is when its last line was written, in
-/// milliseconds.
-pub fn write_seldom(
-    last: &AtomicU64,
-    database: Option<LogNumber>,
-    level: Level,
-    text: fmt::Arguments<'_>,
-) {
+/// As [`write`], for what may fail again and again: each log has such a line now and then.
+pub fn write_seldom(number: LogNumber, level: Level, text: fmt::Arguments<'_>) {
     if !is_wanted(level) {
         return;
     }
-    let now = unix_millis();
+    let Some(log) = open_log(Some(number)).filter(|log| log.wants(level)) else { return };
+    let (now, last) = (unix_millis(), &log.last_seldom);
     // ORDERING: relaxed; of two threads at the same time one may write in vain.
     let before = last.load(Ordering::Relaxed);
     let is_late = now.abs_diff(before) >= SELDOM_MILLIS;
     if is_late && last.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        write(database, level, text);
+        log.write(level, text);
     }
 }
 
@@ -334,7 +337,7 @@ unsafe extern "C" fn write_line(
 /// 1 if a line of this level would be written.
 extern "C" fn wants_line(level: c_int) -> c_int {
     let level = Level::of(level);
-    c_int::from(is_wanted(level) && log_of(None).is_some_and(|log| log.wants(level)))
+    c_int::from(is_wanted(level) && open_log(None).is_some_and(|log| log.wants(level)))
 }
 
 /// Passes the C part the functions to call. They are not found by name, since the library must not

@@ -34,6 +34,8 @@ pub struct FamilyHandle {
     pub family: Family,
     /// As of its database.
     pub home: ProcessMark,
+    /// That of its database, which a forked child may have freed.
+    log: LogNumber,
     /// The database's own handle, for what concerns all families.
     database: *const Database,
     /// Made when a call first asks for it, since a lookup needs none.
@@ -50,7 +52,7 @@ unsafe impl Sync for FamilyHandle {}
 
 impl OfDatabase for FamilyHandle {
     fn log_number(&self) -> LogNumber {
-        self.database().log.number()
+        self.log
     }
 }
 
@@ -79,10 +81,11 @@ impl FamilyHandle {
         config: OnceLock<Box<Mutex<FamilyConfig>>>,
     ) -> Outcome<*mut Self> {
         let (name, home) = (family.name().to_string(), database.home);
+        let log = database.log_number();
         let config = Arc::new(config);
         let spellings = spellings(database, &family)?;
         let database = ptr::from_ref(database);
-        let pointer = allocator::boxed(Self { family, home, database, config, spellings });
+        let pointer = allocator::boxed(Self { family, home, log, database, config, spellings });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
@@ -126,8 +129,8 @@ pub unsafe fn held_family(cf: *const FamilyHandle) -> Outcome<FamilyHandle> {
     unsafe { family(cf) }.cloned()
 }
 
-/// As [`held_family`], of a family that was not dropped, for a call that would have an answer all
-/// the same.
+/// As [`held_family`], of a family that was not dropped: for calls that the engine does not refuse
+/// then.
 ///
 /// # Safety
 /// As [`held_family`].
@@ -252,7 +255,7 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         // Locked until it has its hook: it is not used, renamed or dropped before (I-277).
         let mut handles = database.families.change();
         let family = database.db.create_family(name, options)?;
-        let log = database.log.number();
+        let log = database.log_number();
         family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx, log)));
         let config = Box::new(Mutex::new(with_comparator(database, config))).into();
         let handle = FamilyHandle::make(database, &mut handles, family, config);
@@ -276,7 +279,7 @@ pub unsafe extern "C" fn tidesdb_get_column_family(
         // SAFETY: the caller's string, by the interface.
         let Ok(name) = (unsafe { text(name) }) else { return ptr::null_mut() };
         FamilyHandle::pointer(database, name).unwrap_or_else(|failure| {
-            failure.log("tidesdb_get_column_family", Some(database.log.number()));
+            failure.log("tidesdb_get_column_family", Some(database.log_number()));
             ptr::null_mut()
         })
     })

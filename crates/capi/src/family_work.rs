@@ -21,7 +21,7 @@ pub unsafe extern "C" fn tidesdb_flush_memtable(cf: *mut FamilyHandle) -> c_int 
     let log = unsafe { log_of(cf) };
     call_of("tidesdb_flush_memtable", log, || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { held_family(cf) }?;
+        let handle = unsafe { present_family(cf) }?;
         let database = handle.database();
         if !database.shared_memtable {
             return Ok(handle.family.start_flush()?);

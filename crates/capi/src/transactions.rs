@@ -175,7 +175,7 @@ pub unsafe extern "C" fn tidesdb_txn_begin_with_isolation(
         let pointer = allocator::boxed(TransactionHandle {
             transaction,
             home: database.home,
-            log: database.log.number(),
+            log: database.log_number(),
             state: State::Active,
             most_entry_bytes: (database.memory_limit / 4 * 3).max(LEAST_ENTRY_LIMIT),
             durability: database.durability,

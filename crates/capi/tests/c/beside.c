@@ -13,6 +13,7 @@
 #define SAVERS 4
 #define SAVES 200
 
+static char directory[4000], file[4096];
 static tidesdb_t *db;
 static tidesdb_column_family_t *cf;
 static volatile int running, ended;
@@ -129,6 +130,26 @@ static void dropped_twice(void)
     CHECK_OK(tidesdb_delete_column_family(db, same));
 }
 
+/* The family by whose handle all memtables would be flushed is gone. */
+static void dropped_beside_a_shared_memtable(void)
+{
+    tidesdb_config_t config = tidesdb_default_config();
+    tidesdb_column_family_t *dropped;
+    tidesdb_t *shared = NULL;
+    char path[4096];
+    snprintf(path, sizeof path, "%s/shared", directory);
+    config.db_path = path;
+    config.log_level = TDB_LOG_NONE;
+    config.unified_memtable = 1;
+    CHECK_OK(tidesdb_open(&config, &shared));
+    dropped = small_family(shared, "dropped");
+    CHECK(small_family(shared, "other") != NULL);
+    CHECK_OK(tidesdb_flush_memtable(dropped));
+    CHECK_OK(tidesdb_delete_column_family(shared, dropped));
+    CHECK_CODE(tidesdb_flush_memtable(dropped), TDB_ERR_NOT_FOUND);
+    CHECK_OK(tidesdb_close(shared));
+}
+
 /* Reads and writes with whatever handle there is. */
 static void *read_and_write(void *argument)
 {
@@ -230,7 +251,6 @@ static void created_with_a_hook(void)
     for (n = 0; n < 2; n++) CHECK(pthread_join(threads[n], NULL) == 0);
 }
 
-static char directory[4000], file[4096];
 
 /* Configs that differ in several lines, and in how long they are. */
 static tidesdb_column_family_config_t numbered(int number)
@@ -293,6 +313,7 @@ int main(int count, char **arguments)
     dropped_while_read_and_written();
     created_with_a_hook();
     CHECK_OK(tidesdb_close(db));
+    dropped_beside_a_shared_memtable();
     saved_at_once();
     puts("all checks hold");
     return 0;

@@ -1,5 +1,6 @@
 /* What a forked child and a second process do to a database: nothing. The argument is an empty
    directory. */
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -27,11 +28,19 @@ static int wait_for(pid_t child)
     return -1;
 }
 
+/* What is given back is addresses that are none. */
+static void spoiling_free(void *pointer)
+{
+    if (pointer != NULL) memset(pointer, 0xdd, malloc_usable_size(pointer));
+    free(pointer);
+}
+
 /* A child that calls the handles it has inherited is refused, and does no harm. */
 static int use_in_child(tidesdb_t *db, tidesdb_column_family_t *cf, tidesdb_txn_t *txn,
                         tidesdb_iter_t *iter)
 {
     tidesdb_txn_t *own = NULL;
+    tidesdb_stats_t *stats = NULL;
     uint8_t *value = NULL;
     size_t size = 0;
     if (tidesdb_txn_get(txn, cf, bytes("k"), 1, &value, &size) != TDB_ERR_INVALID_DB) return 1;
@@ -58,6 +67,9 @@ static int use_in_child(tidesdb_t *db, tidesdb_column_family_t *cf, tidesdb_txn_
     tidesdb_iter_free(iter);
     tidesdb_txn_free(txn);
     tidesdb_close(db);
+    /* What a call reads of a family is not the database's. */
+    if (tidesdb_compact(cf) != TDB_ERR_INVALID_DB) return 22;
+    if (tidesdb_get_stats(cf, &stats) != TDB_ERR_INVALID_DB) return 23;
     return 0;
 }
 
@@ -189,6 +201,7 @@ int main(int count, char **arguments)
     int n;
 
     CHECK(count == 2);
+    CHECK_OK(tidesdb_init(NULL, NULL, NULL, spoiling_free));
     snprintf(path, sizeof path, "%s/db", arguments[1]);
     db = open_in(path);
     cf = small_family(db, "default");
