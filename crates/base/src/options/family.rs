@@ -87,8 +87,8 @@ pub struct FamilyOptions {
     /// Target number of sorted runs. Twice this many runs of one size are compacted (four times for
     /// larger sizes while the family is not read). Writers are slowed from twice as many runs of
     /// level 1 on, or eight times as many in all; in a family that is read, from three times on at
-    /// 1 GiB and one and a half at 256 GiB. Where it is more than 4, a family at rest is not
-    /// compacted for its readers before it has so many runs. From 2 to 1000. Default 4.
+    /// 1 GiB and one and a half at 256 GiB. A family at rest is compacted for its
+    /// readers from two runs less than this on, at least two. From 2 to 1000. Default 4.
     #[doc(alias = "level0_file_num_compaction_trigger")]
     pub l1_file_count_trigger: usize,
     /// When a family at rest is compacted for its readers, a run stays as it is if it is more than

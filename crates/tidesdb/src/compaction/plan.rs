@@ -47,8 +47,9 @@ use crate::output::slices::SLICES;
 /// allowed.
 pub(super) const LEAST_OWN_GARBAGE: f64 = 1.25;
 
-/// The default of `l1_file_count_trigger`. A higher one also holds for families at rest.
-const USUAL_TRIGGER: u64 = 4;
+/// A family at rest may have so many runs less than its trigger and is merged for readers. With the
+/// default trigger, two runs are.
+const RUNS_BELOW_TRIGGER: u64 = 2;
 
 /// When garbage is collected slice by slice and there are more runs than this many times the
 /// fan-in, those of a tier are merged first.
@@ -149,10 +150,10 @@ fn for_number(
         }
         Activity::Quiet { .. } if rules.awaits_snapshots => by_own_garbage(candidates, rules),
         Activity::Quiet { most_bytes } => {
-            // Who has raised the trigger wants runs to be left alone until there are so many.
-            let are_left = rules.trigger > USUAL_TRIGGER && (runs.len() as u64) < rules.trigger;
+            // A raised trigger keeps runs apart on purpose.
+            let are_enough = candidates.len() as u64 + RUNS_BELOW_TRIGGER >= rules.trigger;
             let for_readers = || by_rest(candidates, rules.size_ratio, most_bytes);
-            by_own_garbage(candidates, rules).max((!are_left).then(for_readers).flatten())
+            by_own_garbage(candidates, rules).max(are_enough.then(for_readers).flatten())
         }
     };
     compaction_of(runs, count?)
