@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidesdb_base::entry::is_expired;
+use tidesdb_base::entry::{NEVER_EXPIRES, is_expired};
 use tidesdb_base::error::Result;
 use tidesdb_files::wal::Operation;
 use tidesdb_lockfree::sync::lock;
@@ -149,10 +149,13 @@ impl Transaction {
 
     /// Whether an own write leaves its key without a value.
     pub(super) fn is_dead(&self, own: &Operation<'_>) -> bool {
+        own.kind.is_tombstone() || (own.expires_at != NEVER_EXPIRES && self.has_expired(own))
+    }
+
+    fn has_expired(&self, own: &Operation<'_>) -> bool {
         // It was written after the snapshot was taken: it has expired by either time.
         let now = self.core().env.clock.unix_seconds();
-        let now = self.snapshot.map_or(now, |at| at.now.max(now));
-        own.kind.is_tombstone() || is_expired(own.expires_at, now)
+        is_expired(own.expires_at, self.snapshot.map_or(now, |at| at.now.max(now)))
     }
 
     /// The values of several keys, in the order of the keys; each counts as read as by

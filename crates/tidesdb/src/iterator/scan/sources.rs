@@ -44,7 +44,7 @@ pub(super) struct ScanSources {
 }
 
 /// The time by which own writes have expired, for a snapshot of the time `now`.
-fn own_now(owner: &Owner, now: u64, own: Option<&Arc<OwnWrites>>) -> u64 {
+fn time_of_own(owner: &Owner, now: u64, own: Option<&Arc<OwnWrites>>) -> u64 {
     own.map_or(now, |_| owner.core().read_point().now.max(now))
 }
 
@@ -109,7 +109,7 @@ impl ScanSources {
         }
         self.merge.show_through(snapshot.sequence());
         self.now = snapshot.read_point().now;
-        self.own_now = own_now(owner, self.now, own);
+        self.own_now = time_of_own(owner, self.now, own);
         self.snapshot = snapshot;
         Ok(())
     }
@@ -144,7 +144,7 @@ impl ScanSources {
         deleted.extend(view.version.range_tombstones.as_slice().iter().cloned());
         // Before the sources: it may fill meanwhile.
         let active_left_out = view.active.is_empty();
-        let own_now = own_now(owner, snapshot.read_point().now, own);
+        let own_now = time_of_own(owner, snapshot.read_point().now, own);
         let own = own.map(|own| Source::Own(Box::new(OwnSource::new(Arc::clone(own)))));
         let memtables = memtables
             .filter(|memtable| !memtable.is_empty())
@@ -178,12 +178,15 @@ impl ScanSources {
     #[inline]
     pub(super) fn shown(&self, source: &Source) -> Option<ValueKind> {
         let (kind, expires_at) = source.kind_and_expiry();
-        let has_expired = expires_at != NEVER_EXPIRES
-            && is_expired(expires_at, if source.is_own() { self.own_now } else { self.now });
         let shows = !kind.is_tombstone()
-            && !has_expired
+            && (expires_at == NEVER_EXPIRES || !self.has_expired(source, expires_at))
             && (self.deleted.is_empty() || !self.is_range_deleted(source));
         shows.then_some(kind)
+    }
+
+    #[inline]
+    fn has_expired(&self, source: &Source, expires_at: u64) -> bool {
+        is_expired(expires_at, if source.is_own() { self.own_now } else { self.now })
     }
 
     #[cold]
