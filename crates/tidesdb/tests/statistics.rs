@@ -5,7 +5,8 @@
 mod counted;
 mod table_options;
 
-use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, ScanOptions, WriteBatch};
+use tidesdb::WriteBatch;
+use tidesdb::{Db, DbOptions, Family, FamilyOptions, IsolationLevel, KeyOrder, ScanOptions};
 use tidesdb_sim::rng::SplitMix64;
 
 fn key(n: u32) -> Vec<u8> {
@@ -65,6 +66,42 @@ fn what_users_wrote_is_counted_to_the_byte_for_each_family() {
     assert!(first.work.log_bytes_written > 521, "{first:?}");
     let besides = second.work.log_bytes_written - large;
     assert!((16..200).contains(&besides), "{second:?}");
+}
+
+/// Keys and values of an order that stores others count as they were given, and the bounds of a
+/// deleted range as they are stored: alone and in a commit to several families.
+#[test]
+fn what_an_order_of_keys_adds_is_not_counted_as_written_by_users() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let other = db.create_family("other", FamilyOptions::default()).unwrap();
+    let large = vec![9; 1 << 20];
+    for order in [KeyOrder::Reverse, KeyOrder::CaseInsensitive, KeyOrder::Lexicographic] {
+        let options = FamilyOptions::default().key_order(order.clone());
+        let family = db.create_family(&format!("{order:?}"), options).unwrap();
+        let mut counted = [0; 2];
+        for (beside_another, counted) in [false, true].into_iter().zip(&mut counted) {
+            let commit = |add: &dyn Fn(&mut WriteBatch)| {
+                let before = family.stats().work.user_bytes_written;
+                let mut batch = WriteBatch::new();
+                add(&mut batch);
+                if beside_another {
+                    batch.put(&other, b"key", b"value").unwrap();
+                }
+                db.write(&batch).unwrap();
+                family.stats().work.user_bytes_written - before
+            };
+            assert_eq!(commit(&|batch| batch.put(&family, b"Key", b"value").unwrap()), 8);
+            assert_eq!(commit(&|batch| batch.delete(&family, b"KEY").unwrap()), 3);
+            let put_large = |batch: &mut WriteBatch| batch.put(&family, b"L", &large).unwrap();
+            assert_eq!(commit(&put_large), 1 + large.len() as u64);
+            // In the reverse order the larger key comes first.
+            let bounds = [b"b", b"z"];
+            let bounds = if order == KeyOrder::Reverse { [bounds[1], bounds[0]] } else { bounds };
+            *counted = commit(&|batch| batch.delete_range(&family, bounds[0], bounds[1]).unwrap());
+        }
+        assert!(counted[0] >= 2 && counted[0] == counted[1], "{order:?}: {counted:?}");
+    }
 }
 
 #[test]

@@ -7,10 +7,10 @@ use tidesdb_files::wal::record::record_bytes;
 
 use super::WriteBatch;
 
-/// Bytes of a key and its value as they were given. What follows a NUL of a key that is deleted, in
-/// the order of C strings, nothing has kept.
-fn given_bytes(order: &KeyOrder, stored_key: &[u8], stored_value: &[u8]) -> u64 {
-    if order.stores_keys_as_given() {
+/// Bytes of a key and its value as they were given; of the bounds of a range as they are stored. Of
+/// a C string that is deleted the bytes behind its NUL are not stored, so they do not count.
+fn given_bytes(order: &KeyOrder, kind: ValueKind, stored_key: &[u8], stored_value: &[u8]) -> u64 {
+    if order.stores_keys_as_given() || kind == ValueKind::RangeTombstone {
         return (stored_key.len() + stored_value.len()) as u64;
     }
     let mut key = Vec::new();
@@ -32,14 +32,20 @@ pub(super) fn count_by_family(batch: &WriteBatch, payload: &[u8]) {
         let (Some(count), Some(family)) = (counts.get_mut(at), families.get(at)) else { continue };
         // What went to a value log is counted below.
         if operation.kind != ValueKind::ValuePointer {
-            count[0] += given_bytes(&family.keys.order, operation.key, operation.value);
+            count[0] +=
+                given_bytes(&family.keys.order, operation.kind, operation.key, operation.value);
         }
         count[1] += 1;
         count[2] += bytes;
     }
     for direct in &batch.direct {
         if let Some(count) = families.position(direct.family.id).and_then(|at| counts.get_mut(at)) {
-            count[0] += given_bytes(&direct.family.keys.order, &direct.key, &direct.value);
+            count[0] += given_bytes(
+                &direct.family.keys.order,
+                ValueKind::Value,
+                &direct.key,
+                &direct.value,
+            );
             count[2] += direct.value.len() as u64;
         }
     }
