@@ -39,7 +39,7 @@ use crate::telemetry::events::Events;
 use crate::telemetry::latency_recorder::LatencyRecorder;
 use crate::telemetry::spans::span;
 use crate::telemetry::{CoreCounters, Telemetry};
-use crate::version::{AnySetAside, DirectoryLock, FileContext, ObsoleteFiles, Orphans};
+use crate::version::{DirectoryLock, EverSetAside, FileContext, ObsoleteFiles, Orphans};
 use crate::wal::{LogConfig, Wal};
 
 /// Block size that the cache's slots are laid out for.
@@ -315,7 +315,7 @@ fn shared_memory(
         blocks,
         table_memory: TableMemory::new(Arc::clone(&budget)),
         budget,
-        any_set_aside: AnySetAside::default(),
+        ever_set_aside: EverSetAside::default(),
     });
     (files, memory)
 }

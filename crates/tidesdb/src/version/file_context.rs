@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{AnySetAside, DirectoryLock, ObsoleteFiles};
+use super::{DirectoryLock, EverSetAside, ObsoleteFiles};
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::memory::MemoryBudget;
 
@@ -17,5 +17,5 @@ pub(crate) struct FileContext {
     pub blocks: Arc<BlockCache>,
     pub budget: Arc<MemoryBudget>,
     pub table_memory: TableMemory,
-    pub any_set_aside: AnySetAside,
+    pub ever_set_aside: EverSetAside,
 }

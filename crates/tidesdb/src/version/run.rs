@@ -99,7 +99,8 @@ impl Run {
     /// Holds a table that could not be read: it takes no part in compactions.
     pub(crate) fn is_damaged(&self) -> bool {
         // Writers ask, and there may be thousands of tables.
-        let any_may_be = self.tables.first().is_some_and(|table| table.any_may_be_set_aside());
-        any_may_be && self.tables.iter().any(|table| table.is_damaged())
+        let ever_set_aside = |table: &Arc<TableFile>| table.context().ever_set_aside.was_any();
+        self.tables.first().is_some_and(ever_set_aside)
+            && self.tables.iter().any(|table| table.is_damaged())
     }
 }

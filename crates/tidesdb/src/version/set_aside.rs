@@ -20,15 +20,15 @@ pub(crate) fn unreadable_file(why: &Error) -> Option<&Path> {
     }
 }
 
-/// Whether a file of the database was ever set aside. Hardly ever one was, and then nothing has to
-/// look at all files to know it.
+/// Whether a file of the database was set aside since it was opened; nothing takes that back. As long
+/// as none was, nobody has to look at all files to know it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AnySetAside(Arc<AtomicBool>);
+pub(crate) struct EverSetAside(Arc<AtomicBool>);
 
-impl AnySetAside {
-    /// False when no file is set aside.
+impl EverSetAside {
+    /// True once one was.
     #[inline]
-    pub(crate) fn may_be(&self) -> bool {
+    pub(crate) fn was_any(&self) -> bool {
         // ORDERING: acquire pairs with the release in `set`: who sees it finds the file.
         self.0.load(Ordering::Acquire)
     }
@@ -39,13 +39,13 @@ impl AnySetAside {
 #[derive(Debug)]
 pub(crate) struct SetAside {
     why: ArcSwapOption<Error>,
-    any: AnySetAside,
+    ever: EverSetAside,
 }
 
 impl SetAside {
-    /// A file that is not, of the database with this note.
-    pub(super) fn new(any: &AnySetAside) -> Self {
-        Self { why: ArcSwapOption::empty(), any: any.clone() }
+    /// Of a file that is not set aside; `ever` is its database's.
+    pub(super) fn new(ever: &EverSetAside) -> Self {
+        Self { why: ArcSwapOption::empty(), ever: ever.clone() }
     }
 
     /// Has compactions leave the file alone. What was found first stays.
@@ -53,8 +53,8 @@ impl SetAside {
         if !self.is_set() {
             self.why.store(Some(Arc::new(why.clone())));
         }
-        // ORDERING: release, behind the store; see `may_be`.
-        self.any.0.store(true, Ordering::Release);
+        // ORDERING: release, behind the store; see `was_any`.
+        self.ever.0.store(true, Ordering::Release);
     }
 
     /// True once a compaction could not read the file.

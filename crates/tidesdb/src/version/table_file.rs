@@ -62,7 +62,7 @@ impl TableFile {
     /// As [`TableFile::new`], of a file that other families may have as well.
     pub(crate) fn of(file: Arc<NamedFile>, record: Arc<TableRecord>) -> Arc<Self> {
         file.context().budget.take(Holder::References, reference_bytes(&record));
-        let set_aside = SetAside::new(&file.context().any_set_aside);
+        let set_aside = SetAside::new(&file.context().ever_set_aside);
         Arc::new(Self {
             record,
             file,
@@ -77,9 +77,9 @@ impl TableFile {
         })
     }
 
-    /// False when no file of the database is set aside.
-    pub(super) fn any_may_be_set_aside(&self) -> bool {
-        self.file.context().any_set_aside.may_be()
+    /// What the files of its database share.
+    pub(super) fn context(&self) -> &FileContext {
+        self.file.context()
     }
 
     /// The table if it is open.
