@@ -73,8 +73,8 @@ pub trait OfDatabase {
     fn log_number(&self) -> LogNumber;
 }
 
-/// The log in which the failure of a call about a handle is told. Asked before the call: the handle of a
-/// family that is dropped meanwhile may be freed before the call has ended.
+/// The log in which the failure of a call about a handle is told. Asked before the call: the handle
+/// of a family that is dropped meanwhile may be freed before the call has ended.
 ///
 /// # Safety
 /// The handle is null or valid.

@@ -298,7 +298,8 @@ typedef struct tidesdb_column_family_config_t
     uint64_t min_disk_space;             /* bytes; the default, 100 MiB, is a twentieth of small
                                             volumes */
     int l1_file_count_trigger;           /* sorted runs aimed at: twice as many of one size are
-                                            compacted; default 4 */
+                                            compacted, and two less of a family at rest;
+                                            default 4 */
     int l0_queue_stall_threshold;        /* frozen memtables at which writers wait; default 10 */
     double tombstone_density_trigger;    /* share of tombstones; 0: off */
     uint64_t tombstone_density_min_entries; /* default 1024 */
@@ -322,7 +323,7 @@ typedef struct tidesdb_stats_t
     int *level_num_sstables;
     tidesdb_column_family_config_t *config;
     uint64_t total_keys;      /* of memtables and all tables: a key counts wherever it is */
-    uint64_t total_data_size; /* bytes of tables and value logs */
+    uint64_t total_data_size; /* bytes of tables and value logs; 0 while there is no table */
     double avg_key_size;      /* estimates: three tenths of what tables and memtables take, */
     double avg_value_size;    /* and the rest with the value logs; 0 without keys */
     uint64_t *level_key_counts; /* entries, tombstones included */
@@ -371,7 +372,7 @@ typedef struct tidesdb_db_stats_t
     int64_t total_memtable_bytes; /* bytes of active and frozen memtables */
     int total_immutable_count;    /* frozen memtables */
     int total_sstable_count;
-    uint64_t total_data_size_bytes; /* bytes of tables and value logs */
+    uint64_t total_data_size_bytes; /* sum of total_data_size */
     int num_open_sstables;
     uint64_t global_seq;          /* position up to which all commits are visible; at least 1 */
     int64_t txn_memory_bytes;     /* bytes of open transactions */
@@ -397,9 +398,10 @@ typedef struct tidesdb_db_stats_t
     int replica_mode;
     uint64_t primary_epoch;
     uint64_t seen_epoch;
-    uint64_t uwal_bytes_written;  /* bytes of log with a unified memtable, otherwise 0. This and
-                                     the following count from the opening on */
-    uint64_t wal_bytes_written;   /* bytes of log without a unified memtable, otherwise 0 */
+    uint64_t uwal_bytes_written;  /* bytes of log with a unified memtable, otherwise 0: records,
+                                     and values of 1 MiB and more, which go to value logs. This
+                                     and the following count from the opening on */
+    uint64_t wal_bytes_written;   /* the same without a unified memtable, otherwise 0 */
     uint64_t flush_bytes_written;
     uint64_t compaction_bytes_written;
     uint64_t compaction_bytes_read;

@@ -52,8 +52,8 @@ extern "C"
 
 /* Writes a line to the engine's log, if the level is at least the one in force:
    [YYYY-MM-DDTHH:MM:SS.mmmZ] [LEVEL] file:line: text
-   The log is that of the database that was opened last. Before that is opened, and after it is
-   closed, there is no level in force, and nothing is written. */
+   The log is that of the database that was opened last and is still open. While none is, there is
+   no level in force, and nothing is written. */
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((format(printf, 4, 5)))
 #endif
@@ -65,8 +65,8 @@ void tidesdb_log_write(int level, const char *file, int line, const char *fmt, .
 /* -------------------------------------------------------------------------- background work */
 
 /* Waits until no flush and no compaction is queued or running, and has those done as well that
-   otherwise begin when no commits come for a while. Not in TidesDB 9.3. What is in memtables stays
-   there: tidesdb_flush_memtable. */
+   otherwise begin when no commits come for a while (see l1_file_count_trigger). Not in TidesDB 9.3.
+   What is in memtables stays there: tidesdb_flush_memtable. */
 int tidesdb_wait_idle(tidesdb_t *db);
 
 /* ------------------------------------------------------------------------------------- codecs */

@@ -24,10 +24,11 @@
 //!    lowest wait for twice as many: fewer runs help readers only. Large families wait for fewer
 //!    (`tiers`).
 //!
-//! A family that is not being written is merged for its readers, down to the oldest run that is
-//! worth it: one more than `level_size_ratio` times as large as all newer ones stays as it is. The
-//! more there is to merge, the longer the family must have been at rest, so that pauses between
-//! commits cost little. What snapshots held in it goes some time after they do.
+//! A family that is not being written and has about as many runs as its trigger says (two less
+//! suffice) is merged for its readers, down to the oldest run that is worth it: one more than
+//! `level_size_ratio` times as large as all newer ones stays as it is. The more there is to merge,
+//! the longer the family must have been at rest, so that pauses between commits cost little. What
+//! snapshots held in it goes some time after they do.
 //!
 //! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this
 //! one; `docs/design/0001` and `0002` have the measurements. What is taken from Spooky is how a

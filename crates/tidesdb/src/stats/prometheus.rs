@@ -106,7 +106,7 @@ const OF_FAMILIES: &[Metric<FamilyStats>] = &[
     }),
     (
         "log_written_bytes_total",
-        "Bytes of write-ahead log that commits took.",
+        "Bytes that commits wrote to the log, and themselves to value logs.",
         Kind::Counter,
         |of| of.work.log_bytes_written,
     ),

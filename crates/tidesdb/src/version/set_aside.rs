@@ -20,8 +20,8 @@ pub(crate) fn unreadable_file(why: &Error) -> Option<&Path> {
     }
 }
 
-/// Whether a file of the database was set aside since it was opened; nothing takes that back. As long
-/// as none was, nobody has to look at all files to know it.
+/// Whether a file of the database was set aside since it was opened; nothing takes that back. As
+/// long as none was, this says so without a look at each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EverSetAside(Arc<AtomicBool>);
 

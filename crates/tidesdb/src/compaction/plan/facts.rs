@@ -120,7 +120,8 @@ impl Activity {
 pub(crate) struct PlanRules {
     /// Runs of one class that are merged.
     pub fan_in: usize,
-    /// `l1_file_count_trigger`, of which the numbers of runs that slow writers are multiples.
+    /// `l1_file_count_trigger`, of which the numbers of runs that slow writers are multiples. It
+    /// also says how many runs a family at rest keeps.
     pub trigger: u64,
     /// The family is read, and not deleted in bulk: few runs are worth more than fast writes.
     pub favours_readers: bool,
