@@ -75,9 +75,6 @@ impl CompactionResult {
 /// Range tombstones that one edit lets go of: the catalog is locked as long as it is written.
 const TOMBSTONES_AT_ONCE: usize = 16 << 10;
 
-/// Times that the version may change while its tombstones are looked through.
-const MOST_CHANGES_MEANWHILE: usize = 3;
-
 impl Core {
     /// Makes the result of a compaction known and lets go of what it replaces, range tombstones
     /// too.
@@ -96,22 +93,30 @@ impl Core {
     }
 
     /// Lets go of the range tombstones that no table needs any more. There may be very many of
-    /// them, so they are looked through without a lock, and those that came to nothing because the
-    /// version has changed meanwhile are for the next compaction.
+    /// them, so they are looked through without a lock. Flushes and compactions that end meanwhile
+    /// do not make that look worthless: only their tables are looked at again, with the lock.
     fn drop_finished_tombstones(&self, family: &Arc<FamilyState>) -> Result<()> {
-        let mut changed = 0;
-        while changed < MOST_CHANGES_MEANWHILE {
-            let version = family.current_version();
+        // No other thread takes tombstones away meanwhile, so the version that is found later has
+        // all that were kept.
+        let _one_at_a_time = lock(&family.compactions.dropping_tombstones);
+        loop {
+            let looked_at = family.current_version();
             let snapshots = self.isolation.snapshots.list();
-            let Some((finished, range_tombstones)) =
-                version.finished_tombstones(&snapshots, TOMBSTONES_AT_ONCE)
+            let Some((finished, kept)) =
+                looked_at.finished_tombstones(&snapshots, TOMBSTONES_AT_ONCE)
             else {
-                break;
+                return Ok(());
             };
+            sync_point("tombstones looked through");
+            let is_last = finished.len() < TOMBSTONES_AT_ONCE;
             let mut catalog = lock(&self.storage.catalog);
-            if family.is_dropped() || !Arc::ptr_eq(&version, &family.current_version()) {
-                changed += 1;
-                continue;
+            if family.is_dropped() {
+                return Ok(());
+            }
+            let version = family.current_version();
+            let (finished, range_tombstones) = version.finished_since(&looked_at, finished, kept);
+            if finished.is_empty() {
+                return Ok(());
             }
             let family_id = family.id;
             let changes = finished
@@ -122,8 +127,10 @@ impl Core {
             family.reads.forgotten_deletions.note(&finished, snapshots.first().copied());
             let next = Arc::new(Version { range_tombstones, ..(*version).clone() });
             family.change_view(|view| View { version: next, ..view.clone() });
+            if is_last {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     fn install_tables(&self, family: &Arc<FamilyState>, merged: &CompactionResult) -> Result<()> {
@@ -165,3 +172,6 @@ impl Core {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

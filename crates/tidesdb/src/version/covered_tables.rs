@@ -75,7 +75,7 @@ impl CoveredTables {
     fn look_again(&mut self, version: &Version, run: &Run, new: &[&Arc<RangeTombstone>]) {
         let mut left = run.tables.len();
         for tombstone in new {
-            let tables = overlapping(run, tombstone);
+            let tables = overlapping(&run.tables, tombstone);
             let Some(rest) = left.checked_sub(tables.len().max(1)) else {
                 self.look_at(version, run, &run.tables);
                 return;

@@ -8,6 +8,7 @@
 //! `compaction/install.rs`. Invariant: every tombstone of a version is older than whatever is in
 //! memory, so each reader who takes the version up from now on sees all of them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
@@ -40,11 +41,47 @@ impl Version {
         Some((finished, sets))
     }
 
+    /// Of what an `older` version has found to be finished, what this one does not need either, and
+    /// all its other tombstones. `kept` are the others of the older one, of which none has gone
+    /// meanwhile. Looks at the tables that are new since, and at the tombstones that are.
+    pub(crate) fn finished_since(
+        &self,
+        older: &Self,
+        finished: Vec<Arc<RangeTombstone>>,
+        mut kept: RangeTombstoneSets,
+    ) -> (Vec<Arc<RangeTombstone>>, RangeTombstoneSets) {
+        let added = self.tables_since(older);
+        let is_needed = |tombstone: &Arc<RangeTombstone>| {
+            added.iter().any(|tables| needed_by(tables, tombstone))
+        };
+        let (needed, finished): (Vec<_>, Vec<_>) = finished.into_iter().partition(is_needed);
+        kept.add(needed);
+        // Whatever was in memory then is newer than all that the older version had.
+        let through = older.range_tombstones.highest_sequence();
+        let sets = self.range_tombstones.as_slice().iter();
+        let sets = sets.filter(|set| set.highest_sequence() > through);
+        let all = sets.flat_map(|set| set.as_slice());
+        kept.add(all.filter(|one| one.sequence > through).cloned().collect());
+        debug_assert_eq!(kept.len() + finished.len(), self.range_tombstones.len());
+        (finished, kept)
+    }
+
+    /// Of each run the tables that an older version does not have, in key order.
+    fn tables_since(&self, older: &Self) -> Vec<Vec<Arc<TableFile>>> {
+        let is_known = |run: &&Run| older.runs.iter().any(|o| Arc::ptr_eq(&o.tables, &run.tables));
+        let changed: Vec<&Run> = self.runs.iter().filter(|run| !is_known(run)).collect();
+        if changed.is_empty() {
+            return Vec::new();
+        }
+        let known: HashSet<u64> = older.tables().map(|table| table.record.number).collect();
+        let is_new = |table: &&Arc<TableFile>| !known.contains(&table.record.number);
+        let added = changed.iter().map(|run| run.tables.iter().filter(is_new).cloned().collect());
+        added.collect()
+    }
+
     /// True when some table may hold an entry that the tombstone hides.
     pub(crate) fn needs_tombstone(&self, tombstone: &RangeTombstone) -> bool {
-        self.runs.iter().any(|run| {
-            overlapping(run, tombstone).iter().any(|table| table_needs(&table.record, tombstone))
-        })
+        self.runs.iter().any(|run| needed_by(&run.tables, tombstone))
     }
 
     /// Adds tombstones, at a cost that hardly depends on how many there are: it is done with the
@@ -110,10 +147,21 @@ pub(crate) fn table_overlaps(record: &TableRecord, tombstone: &RangeTombstone) -
     *record.largest_key >= *tombstone.start && ends_behind(&tombstone.end, &record.smallest_key)
 }
 
-/// The tables of a run whose range of keys meets the tombstone's.
-pub(super) fn overlapping<'a>(run: &'a Run, tombstone: &RangeTombstone) -> &'a [Arc<TableFile>] {
+/// True when one of a run's tables may hold an entry that the tombstone hides.
+fn needed_by(tables: &[Arc<TableFile>], tombstone: &RangeTombstone) -> bool {
+    overlapping(tables, tombstone).iter().any(|table| table_needs(&table.record, tombstone))
+}
+
+/// Of a run's tables those whose range of keys meets the tombstone's.
+pub(super) fn overlapping<'a>(
+    tables: &'a [Arc<TableFile>],
+    tombstone: &RangeTombstone,
+) -> &'a [Arc<TableFile>] {
     let before = |table: &Arc<TableFile>| *table.record.largest_key < *tombstone.start;
-    let behind = run.tables.get(run.tables.partition_point(before)..).unwrap_or_default();
+    let behind = tables.get(tables.partition_point(before)..).unwrap_or_default();
     let meets = |table: &Arc<TableFile>| ends_behind(&tombstone.end, &table.record.smallest_key);
     behind.get(..behind.partition_point(meets)).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;
