@@ -267,7 +267,7 @@ fn memory_table(memory: &MemoryStats) -> String {
         ("memtables", memory.memtable_bytes),
         ("recycled blocks", memory.recycled_bytes),
         ("block cache", memory.block_cache_bytes),
-        ("indexes and filters", memory.table_bytes),
+        ("indexes, filters, records", memory.table_bytes),
         ("scans", memory.scan_bytes),
         ("transactions", memory.transaction_bytes),
         ("flushes and compactions", memory.background_bytes),

@@ -26,6 +26,11 @@ pub struct KeySketch {
     registers: Box<[u8; REGISTERS]>,
 }
 
+impl KeySketch {
+    /// What it takes in memory elsewhere.
+    pub(crate) const HEAP_BYTES: usize = REGISTERS;
+}
+
 impl std::fmt::Debug for KeySketch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "KeySketch(about {})", self.estimate())

@@ -60,8 +60,9 @@ const INDEX_NODES_SHARE: u64 = 16;
 pub(crate) enum Holder {
     /// Indexes and filters of open tables.
     Tables,
-    /// What is known of the value logs that tables point into, open or not.
-    References,
+    /// What is known of tables, open or not: which keys they have, and the value logs that they
+    /// point into.
+    TableRecords,
     /// Buffers of scans.
     Scans,
     /// Open transactions.
@@ -241,7 +242,7 @@ impl MemoryBudget {
             memtables: pool.used_bytes,
             recycled: pool.idle_bytes,
             block_cache: self.blocks.used_bytes(),
-            tables: held(Holder::Tables) + held(Holder::References) + tombstones,
+            tables: held(Holder::Tables) + held(Holder::TableRecords) + tombstones,
             scans: held(Holder::Scans),
             transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
             background: held(Holder::Background),

@@ -101,7 +101,7 @@ pub struct MemoryStats {
     pub recycled_bytes: u64,
     /// The block cache.
     pub block_cache_bytes: u64,
-    /// Indexes and filters of open tables.
+    /// Indexes and filters of open tables, the records of all tables, and range tombstones.
     pub table_bytes: u64,
     /// Buffers of scans.
     pub scan_bytes: u64,

@@ -243,7 +243,7 @@ impl Display for MemoryStats {
             ("  memtables", self.memtable_bytes),
             ("  recycled blocks", self.recycled_bytes),
             ("  block cache", self.block_cache_bytes),
-            ("  indexes and filters", self.table_bytes),
+            ("  indexes, filters, records", self.table_bytes),
             ("  scans", self.scan_bytes),
             ("  transactions", self.transaction_bytes),
             ("  flushes and compactions", self.background_bytes),

@@ -61,7 +61,7 @@ impl TableFile {
 
     /// As [`TableFile::new`], of a file that other families may have as well.
     pub(crate) fn of(file: Arc<NamedFile>, record: Arc<TableRecord>) -> Arc<Self> {
-        file.context().budget.take(Holder::References, reference_bytes(&record));
+        file.context().budget.take(Holder::TableRecords, record_bytes(&record));
         let set_aside = SetAside::new(&file.context().ever_set_aside);
         Arc::new(Self {
             record,
@@ -265,15 +265,20 @@ impl HeldTable for TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         self.close();
-        let bytes = reference_bytes(&self.record);
-        self.file.context().budget.give_back(Holder::References, bytes);
+        let bytes = record_bytes(&self.record);
+        self.file.context().budget.give_back(Holder::TableRecords, bytes);
     }
 }
 
-/// What the record of a table takes for the value logs that the table points into: here, and in the
-/// state of the manifest.
-const fn reference_bytes(record: &TableRecord) -> u64 {
-    2 * (record.value_references.len() * size_of::<(u64, u64)>()) as u64
+/// What the run that a table belongs to keeps of it, its path, and what the allocator adds to each
+/// of its parts, about.
+const PLACES_BYTES: usize = 512;
+
+/// What a table takes in memory as long as it is in a version, open or not.
+fn record_bytes(record: &TableRecord) -> u64 {
+    // The sums over its run and the state of the manifest know the value logs as well.
+    let references = record.value_references.len() * size_of::<(u64, u64)>();
+    (size_of::<TableFile>() + record.memory_bytes() + references + PLACES_BYTES) as u64
 }
 
 #[cfg(test)]
@@ -343,26 +348,32 @@ mod tests {
     }
 
     #[test]
-    fn references_to_value_logs_count_as_memory() {
+    fn what_is_known_of_tables_counts_as_memory() {
         let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
         let family = db.create_family("values", FamilyOptions::default()).unwrap();
         let budget = Arc::clone(&db.core().memory.budget);
-        let of_references = || budget.held().tables - budget.table_bytes();
-        assert_eq!(of_references(), 0);
+        let of_records = || budget.held().tables - budget.table_bytes();
+        assert_eq!(of_records(), 0);
         for n in 0..3 {
             family.put(&key(n), &[7; 10_000]).unwrap();
             family.flush().unwrap();
         }
-        let references = || {
+        let known = || {
             let version = family.state().current_version();
-            version.tables().map(|table| table.record.value_references.len()).sum::<usize>()
+            let records = version.tables().map(|table| Arc::clone(&table.record));
+            records.collect::<Vec<_>>()
         };
-        assert!(references() > 0);
-        assert_eq!(of_references(), references() as u64 * 32);
+        let references = |records: &[Arc<TableRecord>]| {
+            records.iter().map(|record| record.value_references.len() as u64).sum::<u64>()
+        };
+        assert!(references(&known()) > 0);
+        let least = 512 * known().len() as u64 + 32 * references(&known());
+        assert!(of_records() > least, "{} of {least}", of_records());
+        assert_eq!(of_records(), known().iter().map(|record| record_bytes(record)).sum::<u64>());
         for n in 0..3 {
             family.delete(&key(n)).unwrap();
         }
         family.compact().unwrap();
-        assert_eq!((references(), of_references()), (0, 0));
+        assert_eq!((known().len(), of_records()), (0, 0));
     }
 }

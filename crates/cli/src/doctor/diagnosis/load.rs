@@ -111,7 +111,7 @@ pub(super) fn memory(facts: &Facts, findings: &mut Findings) {
         findings.add(
             Severity::Advice,
             Some("use_btree"),
-            format!("indexes and filters of open tables take {}", bytes(memory.table_bytes)),
+            format!("indexes, filters and records of tables take {}", bytes(memory.table_bytes)),
             "tables as B+trees keep only the root of their index in memory",
         );
     }
