@@ -1,6 +1,7 @@
 //! The registry of snapshots: what readers may still see.
 
 use tidesdb_lockfree::snapshot_registry::{ReadPoint, Registration};
+use tidesdb_sys::sched::Lane;
 use tidesdb_sys::sync_points::sync_point;
 
 use super::Core;
@@ -35,11 +36,14 @@ impl Core {
         self.isolation.snapshots.oldest_time().map_or(now, |oldest| oldest.min(now))
     }
 
-    /// A snapshot went that kept a table from being removed, or versions from being dropped.
+    /// A snapshot went that kept a table from being removed, or versions from being dropped. The
+    /// reader whose it was does not look through all families itself.
     #[cold]
     fn watched_snapshot_gone(&self) {
         if !self.health.is_closed() {
-            self.families.all().iter().for_each(|family| self.schedule_compaction(family));
+            self.submit(Lane::Compaction, |core| {
+                core.families.all().iter().for_each(|family| core.schedule_compaction(family));
+            });
         }
     }
 }

@@ -71,4 +71,6 @@ pub(crate) struct FamilyFlow {
     pub paced: AtomicBool,
     /// When a memtable was last frozen, in nanoseconds of the monotonic clock; 0 for never.
     pub frozen_nanos: AtomicU64,
+    /// From when on writers may look for a compaction again, on the same clock.
+    pub next_look_nanos: AtomicU64,
 }

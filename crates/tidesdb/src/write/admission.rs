@@ -22,6 +22,9 @@ use crate::telemetry::spans::{EnteredSpan, span};
 /// Waits shorter than this are not worth an event.
 const REPORTED_WAIT_NANOS: u64 = 10_000_000;
 
+/// After a look for a compaction slowed writers go on for this many times as long as it took.
+const LOOK_PAUSE: u64 = 4;
+
 /// A writer that has to wait, while it waits.
 struct WriterStall<'a> {
     core: &'a Core,
@@ -136,7 +139,7 @@ impl Core {
                         && !family.compactions.have_jobs()
                         && !self.work.jobs.await_space()
                     {
-                        self.schedule_compaction(family);
+                        self.look_for_compaction(family);
                     }
                     let pacer = &family.writes.flow.pacer;
                     wait.refuse_if_due(pacer, reason)?;
@@ -152,6 +155,22 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Has a slowed writer look whether a compaction can begin. Whatever ends one looks as well, so
+    /// this is for what has changed since, and need not be often: of a large family that snapshots
+    /// keep it takes long.
+    fn look_for_compaction(&self, family: &Arc<FamilyState>) {
+        let next = &family.writes.flow.next_look_nanos;
+        let begun = self.env.clock.monotonic_nanos();
+        // ORDERING: relaxed here and below; two writers that both look do no harm.
+        if begun < next.load(Ordering::Relaxed) {
+            return;
+        }
+        self.schedule_compaction(family);
+        let ended = self.env.clock.monotonic_nanos();
+        let pause = ended.saturating_sub(begun).saturating_mul(LOOK_PAUSE);
+        next.store(ended.saturating_add(pause), Ordering::Relaxed);
     }
 
     /// Passes what holds up the writers of all families.
