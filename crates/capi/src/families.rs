@@ -44,8 +44,8 @@ pub struct FamilyHandle {
     pub spellings: Option<Arc<Spellings>>,
 }
 
-// SAFETY: the pointer is to a database that is freed after all of its family handles; everything
-// else may be shared.
+// SAFETY: the pointer is to a database that stays in its place until it is closed, and by the
+// interface no call uses the handle from then on; everything else may be shared.
 unsafe impl Send for FamilyHandle {}
 // SAFETY: as above.
 unsafe impl Sync for FamilyHandle {}

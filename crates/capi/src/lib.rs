@@ -1,8 +1,9 @@
 //! The C interface of TidesDB: `libtidesdb.so` and `libtidesdb.a`.
 //!
-//! Programs that were written for TidesDB 9.3 compile against the headers in `include/tidesdb`,
-//! link and run unmodified. Each exported function checks its arguments, calls the Rust API and
-//! turns the outcome into a code; there is no logic of an engine here.
+//! Programs that were written for TidesDB 9.3 and use its `db.h` or `tidesdb.h` compile against the
+//! headers in `include/tidesdb`, link and run unmodified; the crate's README says what is missing.
+//! Each exported function checks its arguments, calls the Rust API and turns the outcome into a
+//! code; there is no logic of an engine here.
 //!
 //! | file | what |
 //! |---|---|
@@ -22,6 +23,7 @@
 //! | `held_spellings` | what a transaction knows of that |
 //! | `statistics` | statistics |
 //! | `object_store` | the connector to a directory |
+//! | `repair` | an opening that finds the manifest destroyed |
 //! | `hostile` | readers of files, for fuzzing: with the feature `testing` |
 //!
 //! Handles are boxes whose pointers the caller holds. As the interface says, a handle may not be

@@ -117,6 +117,15 @@ fn installed_libraries_serve_programs() {
         check(&program, Some(&lib), expected);
     }
 
+    let (database, export) =
+        (folder.path().join("db"), compile("export.c", folder.path(), &words(&known)));
+    let run_on = |program: &Path, family: &[&str]| {
+        run(Command::new(program).arg(&database).args(family).env("LD_LIBRARY_PATH", &lib))
+    };
+    run_on(&folder.path().join("first_steps_c"), &[]);
+    let lines = run_on(&export, &["users"]);
+    assert_eq!(lines, "{\"key_hex\":\"616461\",\"value_hex\":\"31383135\"}\n");
+
     // Statically: the program runs without the shared library.
     let archive = lib.join("libtidesdb.a");
     let private = private_libraries(prefix);

@@ -7,11 +7,12 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-const HEADERS: [(&str, &str); 4] = [
+const HEADERS: [(&str, &str); 5] = [
     ("db.h", "The complete interface, for C, C++ and generators of bindings."),
     ("tidesdb.h", "For native programs: all of `db.h` and `objstore.h`, and what follows."),
     ("objstore.h", "Connectors to object stores."),
     ("objstore_s3.h", "Connectors to S3, in libraries that are built with them."),
+    ("tidesdb_version.h", "Versions, and the codecs that the library has."),
 ];
 
 fn here() -> PathBuf {
@@ -28,7 +29,9 @@ fn prose(comment: &str) -> String {
             continue;
         }
         let breaks = line.starts_with("- ") || line.starts_with("TDB_ERR_");
-        let begins = std::mem::take(&mut is_new);
+        // A form that is not to be joined with what is said of it.
+        let is_form = line.starts_with('[');
+        let begins = std::mem::replace(&mut is_new, is_form) || is_form;
         out.push_str(if out.is_empty() {
             ""
         } else if begins {
@@ -38,7 +41,10 @@ fn prose(comment: &str) -> String {
         } else {
             " "
         });
-        out.push_str(line);
+        match is_form {
+            true => out.extend(["`", line, "`"]),
+            false => out.push_str(line),
+        }
     }
     // Names are code.
     let words = out.split_inclusive([' ', '\n']).map(|word| {
@@ -65,7 +71,8 @@ fn is_scaffolding(line: &str) -> bool {
 
 /// The sections of a header: rulers become headings, comments text, declarations code.
 fn render(text: &str, out: &mut String) {
-    let (mut code, mut inside_struct) = (String::new(), false);
+    // In a declaration of several lines: how deep in braces, once there was one.
+    let (mut code, mut block) = (String::new(), None::<Option<usize>>);
     let mut lines = text.lines().peekable();
     let flush = |code: &mut String, out: &mut String| {
         if !code.trim().is_empty() {
@@ -74,13 +81,18 @@ fn render(text: &str, out: &mut String) {
         code.clear();
     };
     while let Some(line) = lines.next() {
-        inside_struct |= line.starts_with("typedef") && !line.ends_with(';')
-            || line.starts_with("struct") && !line.ends_with(';');
-        if inside_struct {
+        let begins = ["typedef", "struct", "static inline"];
+        if begins.iter().any(|begin| line.starts_with(begin)) && !line.ends_with(';') {
+            block = Some(None);
+        }
+        if let Some(depth) = block {
             if !line.starts_with('#') {
                 let _ = writeln!(code, "{line}");
             }
-            inside_struct = !(line.starts_with('}') || code.contains('(') && line.ends_with(");"));
+            let opened = depth.is_some() || line.contains('{');
+            let depth = depth.unwrap_or(0) + line.matches('{').count() - line.matches('}').count();
+            let ends = if opened { depth == 0 } else { line.ends_with(';') };
+            block = (!ends).then_some(opened.then_some(depth));
         } else if line.starts_with("/* ---") {
             flush(&mut code, out);
             let heading = line.trim_matches(|c| matches!(c, '/' | '*' | '-' | ' '));
@@ -122,6 +134,14 @@ fn the_reference_is_that_of_the_headers() {
     let differs = page.lines().zip(written.lines()).position(|(wanted, found)| wanted != found);
     let how = "TIDESDB_WRITE_C_API=1 cargo test -p tidesdb-c --test reference";
     assert!(page == written, "docs/c-api.md differs, first at line {differs:?}; write it by {how}");
+}
+
+#[test]
+fn the_header_has_the_version_of_the_library() {
+    let path = here().join("include/tidesdb/tidesdb_version.h");
+    let text = std::fs::read_to_string(path).unwrap();
+    let version = concat!("#define TIDESDB_RUST_VERSION \"", env!("CARGO_PKG_VERSION"), "\"");
+    assert!(text.lines().any(|line| line == version), "{version}");
 }
 
 /// Functions that a header declares: what follows the type in a line that begins a declaration.

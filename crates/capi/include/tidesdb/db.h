@@ -12,6 +12,7 @@
  *    the free of the C library as long as tidesdb_init has not installed another allocator.
  *    Keys and values of iterators are the exception: they belong to the iterator.
  *  - On an error the outputs are left as they were, unless a function says otherwise.
+ *  - A key has at least one byte: without any it is TDB_ERR_INVALID_ARGS.
  *  - A database and its column families may be used from any number of threads. A transaction or
  *    an iterator may be used by one thread at a time.
  *  - A function of the program's that the library calls (a hook, a comparator, an allocator, what
@@ -19,6 +20,8 @@
  *    and its thread does not end in it. Nor is a thread cancelled by pthread_cancel while it is in
  *    a call: a program that cancels threads disables that around calls. Otherwise the process may
  *    end, or continue with locks that nothing opens any more.
+ *  - A forked child opens databases of its own. Calls with a handle of its parent's return
+ *    TDB_ERR_INVALID_DB there, and freeing one does nothing.
  *  - The library's own threads take no signals but those of their own faults.
  *  - No file of the library's has the descriptors 0 to 2, also when the program has closed them.
  */
@@ -56,7 +59,7 @@ extern "C"
 #define TDB_ERR_TOO_LARGE -8
 /* One key and value are larger than the memory budget allows. */
 #define TDB_ERR_MEMORY_LIMIT -9
-/* The database is being opened or closed. */
+/* The database is being opened or closed, or the handle is that of a forked process's parent. */
 #define TDB_ERR_INVALID_DB -10
 /* Transient contention at a commit, which may be repeated. No call of this version returns it. */
 #define TDB_ERR_UNKNOWN -11
@@ -92,7 +95,14 @@ typedef enum
     TDB_LOG_NONE = 99
 } tidesdb_log_level_t;
 
-/* What a transaction sees of others, and what makes its commit conflict. */
+/* What a transaction sees of others, and what makes its commit conflict.
+   - READ_UNCOMMITTED and READ_COMMITTED: each read sees what is committed by then, an iterator what
+     was when it was made, or positioned at READ_UNCOMMITTED. Nothing conflicts.
+   - REPEATABLE_READ: reads see what was committed when the transaction began. Its commit conflicts
+     when a key that it has read and found has changed since.
+   - SNAPSHOT: reads as before. Its commit conflicts when a key that it writes has changed since.
+   - SERIALIZABLE: as SNAPSHOT, and the outcome is that of transactions one after the other. Ranges
+     that were scanned and keys that were not found count as read. */
 typedef enum
 {
     TDB_ISOLATION_READ_UNCOMMITTED = 0,
@@ -249,7 +259,9 @@ typedef struct tidesdb_config_t
     size_t max_memory_usage;            /* bytes; 0: 75 % of memory; less than 5 % is raised to
                                            it */
     int unified_memtable;               /* 1: the two sync fields below hold instead of those of
-                                           families; else it changes statistics alone */
+                                           families, all families are in memcmp order, and
+                                           tidesdb_flush_memtable flushes all of them. Each has its
+                                           own memtable still */
     size_t unified_memtable_write_buffer_size;
     int unified_memtable_skip_list_max_level;
     float unified_memtable_skip_list_probability;
@@ -300,13 +312,14 @@ typedef struct tidesdb_column_family_config_t
     int l1_file_count_trigger;           /* sorted runs aimed at: twice as many of one size are
                                             compacted, and two less of a family at rest;
                                             default 4 */
-    int l0_queue_stall_threshold;        /* frozen memtables at which writers wait; default 10 */
+    int l0_queue_stall_threshold;        /* frozen memtables at which writers wait; default 10,
+                                            never reached with the default buffer */
     double tombstone_density_trigger;    /* share of tombstones; 0: off */
     uint64_t tombstone_density_min_entries; /* default 1024 */
     int use_btree;                       /* 1: tables are B+trees; results are the same */
     tidesdb_commit_hook_fn commit_hook_fn; /* not stored */
     void *commit_hook_ctx;               /* not stored */
-    size_t object_target_file_size;      /* reserved */
+    size_t object_target_file_size;      /* this and the next two: stored, without effect */
     int object_lazy_compaction;          /* default 0 */
     int object_prefetch_compaction;      /* default 1 */
 } tidesdb_column_family_config_t;
@@ -414,12 +427,15 @@ typedef struct tidesdb_db_stats_t
 
 /* Installs the allocator of everything that is handed out; NULL takes that of the C library for
    the function concerned. Memory inside of the engine stays with the engine's own allocator. The
-   library itself does not call realloc_fn: nothing that is handed out changes its size. Returns -1
-   when one is installed already. */
+   library itself does not call realloc_fn: nothing that is handed out changes its size. Call it
+   before the first tidesdb_open and beside no other call. Returns 0, or -1 when an allocator is in
+   use already: one was installed, or a database was opened. */
 int tidesdb_init(tidesdb_malloc_fn malloc_fn, tidesdb_calloc_fn calloc_fn,
                  tidesdb_realloc_fn realloc_fn, tidesdb_free_fn free_fn);
 
-/* Goes back to the allocator of the C library; another tidesdb_init is possible then. */
+/* Goes back to the allocator of the C library; another tidesdb_init is possible then. Call it when
+   every database is closed and all that was handed out is freed, beside no other call: what is left
+   would go to the wrong free. */
 void tidesdb_finalize(void);
 
 /* Releases what a function of this interface handed out. NULL is allowed. */
@@ -440,7 +456,8 @@ tidesdb_column_family_config_t tidesdb_default_column_family_config(void);
    TDB_ERR_LOCKED: it is open in this or another process.
    TDB_ERR_IO: the directory or a file can't be created, read or written; an internal error.
    TDB_ERR_CORRUPTION: the directory holds something else, another engine's files for example, or a
-   damaged database. Nothing was changed. The lost+found of a volume does not count. A database
+   damaged database. Nothing was changed, unless the log says otherwise. The lost+found of a volume
+   does not count. A database
    whose manifest is destroyed, with nothing of others in its directory, is repaired instead. A new
    one of everything that can be read takes its place, and the old one is kept beside it as
    DIRECTORY.damaged. All that is lost is written to the log as errors. Families have the names and
@@ -460,7 +477,7 @@ int tidesdb_close(tidesdb_t *db);
 
 /* Copies the database into dir, which must be empty or absent, while reads and writes continue.
    The copy opens as a database that holds at least what was committed before the call.
-   TDB_ERR_INVALID_ARGS: dir is the database's own directory, or a file.
+   TDB_ERR_INVALID_ARGS: dir is the database's own directory, or below it, or a file.
    TDB_ERR_EXISTS: it is not empty.
    TDB_ERR_IO: it can't be made or written; nothing is left of the copy. */
 int tidesdb_backup(tidesdb_t *db, char *dir);
@@ -468,7 +485,9 @@ int tidesdb_backup(tidesdb_t *db, char *dir);
 /* As tidesdb_backup, with hard links to tables where the file system can. */
 int tidesdb_checkpoint(tidesdb_t *db, const char *checkpoint_dir);
 
-/* Flushes and compacts every family and waits until nothing is queued. */
+/* Flushes and compacts every family and waits until nothing is queued. After
+   tidesdb_cancel_background_work this and the other functions that compact return TDB_SUCCESS
+   without having compacted. */
 int tidesdb_purge(tidesdb_t *db);
 
 /* Stops compactions until the database is opened again. Flushes continue, and so do reads and
@@ -479,7 +498,8 @@ int tidesdb_cancel_background_work(tidesdb_t *db);
 int tidesdb_get_db_stats(tidesdb_t *db, tidesdb_db_stats_t *stats);
 int tidesdb_get_cache_stats(tidesdb_t *db, tidesdb_cache_stats_t *stats);
 
-/* Makes a replica the primary. TDB_ERR_INVALID_ARGS: it is no replica. */
+/* Makes a replica the primary. TDB_ERR_INVALID_ARGS: it is no replica, as no database is in this
+   version. */
 int tidesdb_promote_to_primary(tidesdb_t *db);
 
 /* Makes a key order known under a name, for families that are created with it or that were: until
@@ -504,7 +524,8 @@ int tidesdb_get_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_f
    that could be a path: no slash of either kind, not "." and not "..". The options are copied and
    stored.
    TDB_ERR_EXISTS: the name is taken.
-   TDB_ERR_INVALID_ARGS: a name, codec, sync interval, number of levels or buffer out of range.
+   TDB_ERR_INVALID_ARGS: a name, codec, sync interval, number of levels or buffer out of range, or
+   another order than memcmp with unified_memtable.
    TDB_ERR_NOT_FOUND: no key order of this name is registered. */
 int tidesdb_create_column_family(tidesdb_t *db, const char *name,
                                  const tidesdb_column_family_config_t *config);
@@ -519,12 +540,13 @@ int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
 /* As tidesdb_drop_column_family, by handle. TDB_ERR_NOT_FOUND: it was dropped before. */
 int tidesdb_delete_column_family(tidesdb_t *db, tidesdb_column_family_t *cf);
 
-/* Gives a family another name. Handles stay valid.
+/* Gives a family another name. Handles stay valid. It may be the name that it has.
    TDB_ERR_NOT_FOUND: there is no family of the old name.
    TDB_ERR_EXISTS: the new one is taken. */
 int tidesdb_rename_column_family(tidesdb_t *db, const char *old_name, const char *new_name);
 
-/* Makes an independent copy of a family as it is now.
+/* Makes an independent copy of a family as it is now, with its options but its commit hook.
+   TDB_ERR_INVALID_ARGS: both names are the same.
    TDB_ERR_EXISTS: the name of the copy is taken; asked before the source.
    TDB_ERR_NOT_FOUND: there is no source. */
 int tidesdb_clone_column_family(tidesdb_t *db, const char *src_name, const char *dst_name);
@@ -532,7 +554,8 @@ int tidesdb_clone_column_family(tidesdb_t *db, const char *src_name, const char 
 /* The handle of a family, which belongs to the database; NULL when there is none of this name. */
 tidesdb_column_family_t *tidesdb_get_column_family(tidesdb_t *db, const char *name);
 
-/* The names of all families: an array of strings, each to be freed, and the array as well. */
+/* The names of all families: an array of strings, each to be freed, and the array as well. Without
+   any, *names is NULL and *count 0. */
 int tidesdb_list_column_families(tidesdb_t *db, char ***names, int *count);
 
 /* Takes over the options that may change in use; the others are ignored. A NULL hook removes the
@@ -569,7 +592,8 @@ int tidesdb_cf_estimate_cardinality(tidesdb_column_family_t *cf, uint64_t *out_e
 int tidesdb_range_cost(tidesdb_column_family_t *cf, const uint8_t *key_a, size_t key_a_size,
                        const uint8_t *key_b, size_t key_b_size, double *cost);
 
-/* Freezes the memtable and has it written in the background. */
+/* Freezes the memtable and has it written in the background; with unified_memtable those of all
+   families. */
 int tidesdb_flush_memtable(tidesdb_column_family_t *cf);
 
 /* Flushes and compacts the whole family, and waits. */
@@ -647,19 +671,23 @@ int tidesdb_txn_commit(tidesdb_txn_t *txn);
    tidesdb_txn_commit. The transaction has ended all the same. */
 int tidesdb_txn_rollback(tidesdb_txn_t *txn);
 
-/* Begins again after a commit or rollback, with a new snapshot. */
+/* Begins again after a commit or rollback, with a new snapshot. TDB_ERR_INVALID_ARGS: the
+   transaction is active. */
 int tidesdb_txn_reset(tidesdb_txn_t *txn, tidesdb_isolation_level_t isolation);
 
 /* Frees a transaction in any state; what it had not committed is dropped. NULL is allowed. */
 void tidesdb_txn_free(tidesdb_txn_t *txn);
 
-/* Marks the buffered operations so far. A name that is in use is moved. */
+/* Marks the buffered operations so far. A name that is in use is moved. A commit, a rollback and a
+   reset end all savepoints. */
 int tidesdb_txn_savepoint(tidesdb_txn_t *txn, const char *name);
 
-/* Drops the operations since the savepoint, the savepoint itself and all later ones. */
+/* Drops the operations since the savepoint, the savepoint itself and all later ones.
+   TDB_ERR_NOT_FOUND: there is none of this name.
+   TDB_ERR_INVALID_ARGS: there is none at all. */
 int tidesdb_txn_rollback_to_savepoint(tidesdb_txn_t *txn, const char *name);
 
-/* Forgets a savepoint; operations and other savepoints stay. */
+/* Forgets a savepoint; operations and other savepoints stay. Errors as above. */
 int tidesdb_txn_release_savepoint(tidesdb_txn_t *txn, const char *name);
 
 /* ---------------------------------------------------------------------------------- iterators */

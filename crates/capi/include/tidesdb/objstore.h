@@ -42,7 +42,8 @@ typedef enum
 
 typedef struct tidesdb_objstore_t tidesdb_objstore_t;
 
-/* Options of object store mode. */
+/* Options of object store mode. tidesdb_open refuses a database with an object store with
+   TDB_ERR_INVALID_ARGS: this version does not support them. */
 typedef struct
 {
     const char *local_cache_path;    /* NULL: the database's directory */
@@ -73,9 +74,9 @@ tidesdb_objstore_t *tidesdb_objstore_fs_create(const char *root_dir);
 #endif /* __TIDESDB_DB_H__ */
 
 /* A connector. All functions may be called from any number of threads; ctx is their first
-   argument. Keys are relative paths with '/'. A database that was opened with a connector calls
-   destroy at close and frees this struct with the library's allocator; before that, and when the
-   opening failed, both belong to the caller. */
+   argument. Keys are relative paths with '/'. Both the connector and this struct belong to the
+   caller, who calls destroy and then tidesdb_free: no database can be opened with one in this
+   version. */
 struct tidesdb_objstore_t
 {
     /* Which kind of store this is. */

@@ -99,6 +99,7 @@ static void defaults_of_a_database(void)
     const tidesdb_config_t config = tidesdb_default_config();
     const tidesdb_objstore_config_t store = tidesdb_objstore_default_config();
     CHECK(strcmp(TIDESDB_VERSION, "9.3.14") == 0);
+    CHECK(strlen(TIDESDB_RUST_VERSION) > 0);
     CHECK(strcmp(config.db_path, "./tidesdb") == 0);
     CHECK(config.num_flush_threads == 0 && config.num_compaction_threads == 2);
     CHECK(config.log_level == TDB_LOG_INFO && config.log_to_file == 0);
