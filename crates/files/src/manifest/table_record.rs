@@ -46,12 +46,11 @@ impl TableRecord {
         self.value_references.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// About what it takes in memory.
+    /// About what it takes in memory, without its references to value logs.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let keys = self.smallest_key.capacity() + self.largest_key.capacity();
-        let references = self.value_references.capacity() * size_of::<(u64, u64)>();
-        size_of::<Self>() + keys + references + KeySketch::HEAP_BYTES
+        size_of::<Self>() + keys + KeySketch::HEAP_BYTES
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidesdb_base::error::Result;
 use tidesdb_files::manifest::{Change, TableRecord};
@@ -89,16 +90,29 @@ impl Core {
         merged: &CompactionResult,
     ) -> Result<()> {
         self.install_tables(family, merged)?;
-        if merged.more_follows { Ok(()) } else { self.drop_finished_tombstones(family) }
+        if merged.more_follows {
+            return Ok(());
+        }
+        let compactions = &family.compactions;
+        // ORDERING: SeqCst; a thread that finds another one at it has set the mark before, and that
+        // one looks at the mark after it has given up the lock.
+        compactions.tombstones_due.store(true, Ordering::SeqCst);
+        while compactions.tombstones_due.load(Ordering::SeqCst) {
+            // No compaction waits for the look of another.
+            let Ok(_one_at_a_time) = compactions.dropping_tombstones.try_lock() else { break };
+            if compactions.tombstones_due.swap(false, Ordering::SeqCst) {
+                self.drop_finished_tombstones(family)?;
+            }
+        }
+        Ok(())
     }
 
     /// Lets go of the range tombstones that no table needs any more. There may be very many of
     /// them, so they are looked through without a lock. Flushes and compactions that end meanwhile
-    /// do not make that look worthless: only their tables are looked at again, with the lock.
+    /// do not make that look worthless: only their tables are looked at again, with the lock. The
+    /// caller sees to it that no other thread takes tombstones away meanwhile, so the version that
+    /// is found later has all that were kept.
     fn drop_finished_tombstones(&self, family: &Arc<FamilyState>) -> Result<()> {
-        // No other thread takes tombstones away meanwhile, so the version that is found later has
-        // all that were kept.
-        let _one_at_a_time = lock(&family.compactions.dropping_tombstones);
         loop {
             let looked_at = family.current_version();
             let snapshots = self.isolation.snapshots.list();
@@ -108,16 +122,19 @@ impl Core {
                 return Ok(());
             };
             sync_point("tombstones looked through");
-            let is_last = finished.len() < TOMBSTONES_AT_ONCE;
+            let known = looked_at.table_numbers();
             let mut catalog = lock(&self.storage.catalog);
             if family.is_dropped() {
                 return Ok(());
             }
             let version = family.current_version();
-            let (finished, range_tombstones) = version.finished_since(&looked_at, finished, kept);
+            let (finished, range_tombstones) =
+                version.finished_since(&looked_at, &known, (finished, kept));
             if finished.is_empty() {
                 return Ok(());
             }
+            // Few are left, or few can go now: the next compaction looks again.
+            let is_last = finished.len() < TOMBSTONES_AT_ONCE / 2;
             let family_id = family.id;
             let changes = finished
                 .iter()

@@ -23,6 +23,8 @@ pub(crate) struct Jobs {
     pub awaits_space: AtomicBool,
     /// A timer is set that has compactions read what the system could not read.
     pub awaits_reads: AtomicBool,
+    /// A look is queued for what compactions can do since snapshots have gone.
+    pub looks_for_released: AtomicBool,
     /// Compactions that started by themselves and run.
     pub running_compactions: RunningCompactions,
 }

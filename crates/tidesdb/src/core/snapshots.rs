@@ -1,5 +1,7 @@
 //! The registry of snapshots: what readers may still see.
 
+use std::sync::atomic::Ordering;
+
 use tidesdb_lockfree::snapshot_registry::{ReadPoint, Registration};
 use tidesdb_sys::sched::Lane;
 use tidesdb_sys::sync_points::sync_point;
@@ -36,14 +38,30 @@ impl Core {
         self.isolation.snapshots.oldest_time().map_or(now, |oldest| oldest.min(now))
     }
 
+    /// Has compactions begin of what snapshots kept that have gone.
+    fn look_for_released(&self) {
+        self.work.jobs.looks_for_released.store(false, Ordering::SeqCst);
+        for family in self.families.all() {
+            if self.health.is_closed() {
+                return;
+            }
+            self.schedule_compaction(&family);
+        }
+    }
+
     /// A snapshot went that kept a table from being removed, or versions from being dropped. The
     /// reader whose it was does not look through all families itself.
     #[cold]
     fn watched_snapshot_gone(&self) {
         if !self.health.is_closed() {
-            self.submit(Lane::Compaction, |core| {
-                core.families.all().iter().for_each(|family| core.schedule_compaction(family));
-            });
+            // One look is for all snapshots that go before it. It comes before compactions that
+            // wait, and in a pause of one that runs.
+            // ORDERING: SeqCst; the mark goes before the look, which is to see the end of each
+            // snapshot that has found the mark.
+            if !self.work.jobs.looks_for_released.swap(true, Ordering::SeqCst) {
+                let look = self.job(|core| core.look_for_released());
+                self.env.scheduler.submit_sized(Lane::Compaction, 0, look);
+            }
         }
     }
 }

@@ -82,6 +82,8 @@ pub(crate) struct FamilyCompactions {
     pub slice_bounds: Mutex<SliceBounds>,
     /// Tables that may go unread.
     pub covered: Mutex<CoveredTables>,
+    /// Range tombstones may have come to their end since they were looked through last.
+    pub tombstones_due: AtomicBool,
     /// Held while range tombstones are let go of that no table needs.
     pub dropping_tombstones: Mutex<()>,
     /// Writers and flushes do without compactions, so it does not affect them.

@@ -60,8 +60,9 @@ const INDEX_NODES_SHARE: u64 = 16;
 pub(crate) enum Holder {
     /// Indexes and filters of open tables.
     Tables,
-    /// What is known of tables, open or not: which keys they have, and the value logs that they
-    /// point into.
+    /// What is known of the value logs that tables point into, open or not.
+    References,
+    /// What else is known of tables, open or not: counted up to one part in [`RECORD_PART`].
     TableRecords,
     /// Buffers of scans.
     Scans,
@@ -91,6 +92,10 @@ pub(crate) trait BoundedCache: Debug + Send + Sync {
 /// memory back, and with more than that all commits would wait for flushes that free nothing.
 const TOMBSTONE_PART: u64 = 2;
 
+/// What is known of tables that are not open counts up to one part in so many of the budget, for
+/// the same reason: some 4,000 tables would fill the smallest.
+const RECORD_PART: u64 = 4;
+
 /// Counts what is held by whom, and says when memory has to be given up.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
@@ -102,7 +107,7 @@ pub(crate) struct MemoryBudget {
     cache_wanted: AtomicU64,
     /// What the log's mapped segments take.
     log_bytes: u64,
-    held: [AtomicU64; 7],
+    held: [AtomicU64; 8],
     /// What open tables hold of their index nodes; counts as held by tables as well.
     index_nodes: AtomicU64,
     /// What is remembered of finished serializable transactions.
@@ -238,11 +243,12 @@ impl MemoryBudget {
         let pool = self.memtables.usage();
         let held = |holder: Holder| self.held_by(holder);
         let tombstones = held(Holder::RangeTombstones).min(self.bytes() / TOMBSTONE_PART);
+        let records = held(Holder::TableRecords).min(self.bytes() / RECORD_PART);
         MemoryUse {
             memtables: pool.used_bytes,
             recycled: pool.idle_bytes,
             block_cache: self.blocks.used_bytes(),
-            tables: held(Holder::Tables) + held(Holder::TableRecords) + tombstones,
+            tables: held(Holder::Tables) + held(Holder::References) + records + tombstones,
             scans: held(Holder::Scans),
             transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
             background: held(Holder::Background),

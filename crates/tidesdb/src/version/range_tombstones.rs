@@ -43,14 +43,15 @@ impl Version {
 
     /// Of what an `older` version has found to be finished, what this one does not need either, and
     /// all its other tombstones. `kept` are the others of the older one, of which none has gone
-    /// meanwhile. Looks at the tables that are new since, and at the tombstones that are.
+    /// meanwhile, and `known` its tables. Looks at the tables that are new since, and at the
+    /// tombstones that are: for a caller who holds a lock.
     pub(crate) fn finished_since(
         &self,
         older: &Self,
-        finished: Vec<Arc<RangeTombstone>>,
-        mut kept: RangeTombstoneSets,
+        known: &HashSet<u64>,
+        (finished, mut kept): (Vec<Arc<RangeTombstone>>, RangeTombstoneSets),
     ) -> (Vec<Arc<RangeTombstone>>, RangeTombstoneSets) {
-        let added = self.tables_since(older);
+        let added = self.tables_since(older, known);
         let is_needed = |tombstone: &Arc<RangeTombstone>| {
             added.iter().any(|tables| needed_by(tables, tombstone))
         };
@@ -66,17 +67,17 @@ impl Version {
         (finished, kept)
     }
 
-    /// Of each run the tables that an older version does not have, in key order.
-    fn tables_since(&self, older: &Self) -> Vec<Vec<Arc<TableFile>>> {
+    /// The numbers of all tables.
+    pub(crate) fn table_numbers(&self) -> HashSet<u64> {
+        self.tables().map(|table| table.record.number).collect()
+    }
+
+    /// Of each run the tables that are not among those of an older version, in key order.
+    fn tables_since(&self, older: &Self, known: &HashSet<u64>) -> Vec<Vec<Arc<TableFile>>> {
         let is_known = |run: &&Run| older.runs.iter().any(|o| Arc::ptr_eq(&o.tables, &run.tables));
-        let changed: Vec<&Run> = self.runs.iter().filter(|run| !is_known(run)).collect();
-        if changed.is_empty() {
-            return Vec::new();
-        }
-        let known: HashSet<u64> = older.tables().map(|table| table.record.number).collect();
         let is_new = |table: &&Arc<TableFile>| !known.contains(&table.record.number);
-        let added = changed.iter().map(|run| run.tables.iter().filter(is_new).cloned().collect());
-        added.collect()
+        let changed = self.runs.iter().filter(|run| !is_known(run));
+        changed.map(|run| run.tables.iter().filter(is_new).cloned().collect()).collect()
     }
 
     /// True when some table may hold an entry that the tombstone hides.

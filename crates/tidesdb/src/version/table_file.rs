@@ -61,7 +61,9 @@ impl TableFile {
 
     /// As [`TableFile::new`], of a file that other families may have as well.
     pub(crate) fn of(file: Arc<NamedFile>, record: Arc<TableRecord>) -> Arc<Self> {
-        file.context().budget.take(Holder::TableRecords, record_bytes(&record));
+        let budget = &file.context().budget;
+        budget.take(Holder::References, reference_bytes(&record));
+        budget.take(Holder::TableRecords, record_bytes(&record));
         let set_aside = SetAside::new(&file.context().ever_set_aside);
         Arc::new(Self {
             record,
@@ -265,8 +267,9 @@ impl HeldTable for TableFile {
 impl Drop for TableFile {
     fn drop(&mut self) {
         self.close();
-        let bytes = record_bytes(&self.record);
-        self.file.context().budget.give_back(Holder::TableRecords, bytes);
+        let budget = &self.file.context().budget;
+        budget.give_back(Holder::References, reference_bytes(&self.record));
+        budget.give_back(Holder::TableRecords, record_bytes(&self.record));
     }
 }
 
@@ -274,11 +277,15 @@ impl Drop for TableFile {
 /// of its parts, about.
 const PLACES_BYTES: usize = 512;
 
-/// What a table takes in memory as long as it is in a version, open or not.
+/// What a table takes in memory as long as it is in a version, open or not, without references.
 fn record_bytes(record: &TableRecord) -> u64 {
-    // The sums over its run and the state of the manifest know the value logs as well.
-    let references = record.value_references.len() * size_of::<(u64, u64)>();
-    (size_of::<TableFile>() + record.memory_bytes() + references + PLACES_BYTES) as u64
+    (size_of::<TableFile>() + record.memory_bytes() + PLACES_BYTES) as u64
+}
+
+/// What the record of a table takes for the value logs that the table points into: here, and in the
+/// sums over its run.
+const fn reference_bytes(record: &TableRecord) -> u64 {
+    2 * (record.value_references.len() * size_of::<(u64, u64)>()) as u64
 }
 
 #[cfg(test)]
@@ -369,7 +376,8 @@ mod tests {
         assert!(references(&known()) > 0);
         let least = 512 * known().len() as u64 + 32 * references(&known());
         assert!(of_records() > least, "{} of {least}", of_records());
-        assert_eq!(of_records(), known().iter().map(|record| record_bytes(record)).sum::<u64>());
+        let bytes = |record: &Arc<TableRecord>| record_bytes(record) + reference_bytes(record);
+        assert_eq!(of_records(), known().iter().map(bytes).sum::<u64>());
         for n in 0..3 {
             family.delete(&key(n)).unwrap();
         }

@@ -22,8 +22,10 @@ use crate::telemetry::spans::{EnteredSpan, span};
 /// Waits shorter than this are not worth an event.
 const REPORTED_WAIT_NANOS: u64 = 10_000_000;
 
-/// After a look for a compaction slowed writers go on for this many times as long as it took.
-const LOOK_PAUSE: u64 = 4;
+/// After a look for a compaction slowed writers go on for this many times as long as it took, and
+/// for this time at most.
+const LOOK_PAUSE: u64 = 2;
+const LONGEST_LOOK_PAUSE_NANOS: u64 = 1_000_000_000;
 
 /// A writer that has to wait, while it waits.
 struct WriterStall<'a> {
@@ -163,14 +165,16 @@ impl Core {
     fn look_for_compaction(&self, family: &Arc<FamilyState>) {
         let next = &family.writes.flow.next_look_nanos;
         let begun = self.env.clock.monotonic_nanos();
-        // ORDERING: relaxed here and below; two writers that both look do no harm.
-        if begun < next.load(Ordering::Relaxed) {
+        // ORDERING: relaxed here and below; the word orders nothing. One of several writers looks.
+        let (due, later) = (next.load(Ordering::Relaxed), begun + LONGEST_LOOK_PAUSE_NANOS);
+        let (stored, missed) = (Ordering::Relaxed, Ordering::Relaxed);
+        if begun < due || next.compare_exchange(due, later, stored, missed).is_err() {
             return;
         }
         self.schedule_compaction(family);
         let ended = self.env.clock.monotonic_nanos();
         let pause = ended.saturating_sub(begun).saturating_mul(LOOK_PAUSE);
-        next.store(ended.saturating_add(pause), Ordering::Relaxed);
+        next.store(ended + pause.min(LONGEST_LOOK_PAUSE_NANOS), Ordering::Relaxed);
     }
 
     /// Passes what holds up the writers of all families.

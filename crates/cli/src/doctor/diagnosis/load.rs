@@ -112,7 +112,8 @@ pub(super) fn memory(facts: &Facts, findings: &mut Findings) {
             Severity::Advice,
             Some("use_btree"),
             format!("indexes, filters and records of tables take {}", bytes(memory.table_bytes)),
-            "tables as B+trees keep only the root of their index in memory",
+            "tables as B+trees keep only the root of their index in memory, and larger tables make \
+             for fewer records",
         );
     }
     if let Some(resident) = facts.resident_bytes

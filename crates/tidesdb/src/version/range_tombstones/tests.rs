@@ -61,7 +61,7 @@ fn what_a_new_table_needs_stays() {
     let added = vec![table_of(&context, 2, (505, 5, 0))];
     let mut newer = older.with_tables(TableChange { added, ..TableChange::default() });
     newer.add_tombstones(&[tombstone(0, 10, LATER)]);
-    let (finished, kept) = newer.finished_since(&older, finished, kept);
+    let (finished, kept) = newer.finished_since(&older, &older.table_numbers(), (finished, kept));
     assert_eq!(finished, [tombstone(0, 10, 50)]);
     let kept: BTreeSet<_> = kept.iter().map(|one| one.sequence).collect();
     assert_eq!(kept, BTreeSet::from([60, LATER]));
@@ -88,7 +88,8 @@ fn what_goes_is_needed_by_no_table() {
         let change = TableChange { added, removed, ..TableChange::default() };
         let mut newer = older.with_tables(change);
         newer.add_tombstones(&tombstones(random, 10, LATER));
-        let (finished, kept) = newer.finished_since(&older, found.clone(), kept);
+        let (finished, kept) =
+            newer.finished_since(&older, &older.table_numbers(), (found.clone(), kept));
         for one in &found {
             let of_new_tables = newer.runs.iter().filter(|run| run.id >= 50);
             let mut tables = of_new_tables.flat_map(|run| run.tables.iter());
