@@ -9,7 +9,7 @@ use std::slice;
 use tidesdb::Error;
 
 use crate::codes;
-use crate::engine_log::{self, Level, LogNumber};
+use crate::engine_log::{self, Level, LogNumber, Repeated};
 
 /// Why a call failed: an error of the engine, or a code by itself.
 pub enum Failure {
@@ -43,20 +43,42 @@ impl Failure {
             (codes::INVALID, _) => Level::Debug,
             _ => Level::Warn,
         };
-        engine_log::write(log, level, format_args!("{name}: {error}"));
+        let text = format_args!("{name}: {error}");
+        match (log, self.repeated()) {
+            (Some(log), Some(kind)) if is_often_called(name) => {
+                engine_log::write_seldom(log, kind, level, text);
+            }
+            _ => engine_log::write(log, level, text),
+        }
     }
 
-    /// Makes of a failure that callers meet again and again as long as its cause lasts the code by
-    /// itself, and writes a line now and then.
-    #[cold]
-    pub fn logged_seldom(self, name: &str, log: LogNumber) -> Self {
-        if let Self::Engine(error) = &self
-            && !matches!(**error, Error::Forked)
-        {
-            engine_log::write_seldom(log, Level::Warn, format_args!("{name}: {error}"));
+    /// What it is of the failures that callers meet again and again as long as their cause lasts.
+    fn repeated(&self) -> Option<Repeated> {
+        match (self, self.code()) {
+            (Self::Engine(error), _) if matches!(**error, Error::NotDurable(_)) => {
+                Some(Repeated::NotDurable)
+            }
+            (_, codes::BUSY) => Some(Repeated::Busy),
+            (_, codes::IO) => Some(Repeated::Io),
+            (_, codes::CORRUPTION) => Some(Repeated::Corruption),
+            (_, codes::MEMORY) => Some(Repeated::Memory),
+            _ => None,
         }
-        Self::Code(self.code())
     }
+
+    /// As [`Failure::log`], for a failure that the call returns as another code.
+    #[cold]
+    pub fn logged_as(self, code: c_int, name: &str, log: Option<LogNumber>) -> Self {
+        self.log(name, log);
+        Self::Code(code)
+    }
+}
+
+/// Whether programs call a function so often that a line for each failure would fill the log.
+fn is_often_called(name: &str) -> bool {
+    ["tidesdb_txn_", "tidesdb_iter_", "tidesdb_sync_wal"]
+        .iter()
+        .any(|often| name.starts_with(often))
 }
 
 /// Outcome of what a function of the interface does.
@@ -108,8 +130,19 @@ pub fn call_of(name: &str, log: Option<LogNumber>, body: impl FnOnce() -> Outcom
 
 /// As [`call`], for a function with another answer.
 pub fn call_for<T>(name: &str, otherwise: T, body: impl FnOnce() -> T) -> T {
+    call_for_of(name, None, otherwise, body)
+}
+
+/// As [`call_for`], about a handle: see [`call_of`].
+#[inline]
+pub fn call_for_of<T>(
+    name: &str,
+    log: Option<LogNumber>,
+    otherwise: T,
+    body: impl FnOnce() -> T,
+) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        panicked(name, None);
+        panicked(name, log);
         otherwise
     })
 }

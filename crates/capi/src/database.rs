@@ -104,8 +104,10 @@ pub unsafe extern "C" fn tidesdb_open(config: *const Config, db: *mut *mut Datab
         let path = unsafe { path(config.db_path) }?;
         allocator::tidesdb_ensure_initialized();
         let opened = open(path, config)?;
+        let log = Arc::clone(&opened.log);
         let handle = allocator::boxed(opened);
         if handle.is_null() {
+            log.write(Level::Error, format_args!("closed: no memory for the handle"));
             return refuse(codes::MEMORY);
         }
         // SAFETY: as above.
@@ -204,7 +206,11 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
     if db.is_null() {
         return codes::INVALID;
     }
-    call("tidesdb_close", || {
+    // SAFETY: the caller's handle, by the interface.
+    let database = unsafe { &*db };
+    // It outlives the handle, for the line of a panic.
+    let (log, number) = (Arc::clone(&database.log), database.log_number());
+    let code = call_of("tidesdb_close", Some(number), || {
         // SAFETY: by the interface the handle came from `tidesdb_open` and is not used again.
         let database = unsafe { allocator::unbox(db) };
         if !database.home.is_here() {
@@ -223,7 +229,9 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
         // Not by its end: a transaction that was not freed may keep it.
         database.log.leave_open();
         Ok(())
-    })
+    });
+    drop(log);
+    code
 }
 
 /// What is reported of a close that failed. Nothing says that the log was synced.

@@ -74,12 +74,41 @@ pub struct LogNumber(u64);
 /// The log of one database.
 pub struct EngineLog {
     number: LogNumber,
-    /// When [`write_seldom`] last wrote a line, in Unix milliseconds.
-    last_seldom: AtomicU64,
+    /// Of each kind of line that is written seldom.
+    seldom: [SeldomLines; Repeated::ALL],
     /// Whose log it is: a forked child writes nothing to it, and finds it locked perhaps for good.
     home: ProcessMark,
     least: Level,
     destination: Mutex<Destination>,
+}
+
+/// What may fail again and again, so that lines of it are written now and then. One kind keeps no
+/// line of another back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeated {
+    /// A call that may be repeated.
+    Busy,
+    /// A file that can't be read or written.
+    Io,
+    /// Damage.
+    Corruption,
+    /// An allocation.
+    Memory,
+    /// A commit that is visible, and may be lost with the power.
+    NotDurable,
+}
+
+impl Repeated {
+    const ALL: usize = Self::NotDurable as usize + 1;
+}
+
+/// Lines of one kind.
+#[derive(Default)]
+struct SeldomLines {
+    /// When the last one was written, in Unix milliseconds.
+    last: AtomicU64,
+    /// How many were left out since.
+    left_out: AtomicU64,
 }
 
 /// A log of a database that is open.
@@ -96,7 +125,7 @@ static OPEN: Mutex<Vec<OpenLog>> = Mutex::new(Vec::new());
 /// The lowest level that one of them writes, to be asked without a lock.
 static LEAST_OF_OPEN: AtomicU8 = AtomicU8::new(Level::None as u8);
 
-/// Milliseconds in which [`write_seldom`] writes one line at most.
+/// Milliseconds in which [`write_seldom`] writes one line of a kind at most.
 const SELDOM_MILLIS: u64 = 100;
 
 impl EngineLog {
@@ -109,8 +138,8 @@ impl EngineLog {
         // ORDERING: relaxed; each number is given once.
         let number = LogNumber(MADE.fetch_add(1, Ordering::Relaxed));
         let home = ProcessMark::of_this();
-        let (last_seldom, destination) = (AtomicU64::new(0), Mutex::new(destination));
-        Arc::new(Self { number, last_seldom, home, least, destination })
+        let (seldom, destination) = (Default::default(), Mutex::new(destination));
+        Arc::new(Self { number, seldom, home, least, destination })
     }
 
     /// From now on lines go to `LOG` in the directory, those held so far first. The file begins
@@ -122,12 +151,13 @@ impl EngineLog {
         let file = File::from(open_above_standard(|| options.open(path))?);
         let bytes = file.metadata()?.len();
         let begun = Destination::File { file, bytes, restart_at };
-        // A statement of its own: `append` locks again.
-        let held = std::mem::replace(&mut *self.lock(), begun);
+        let mut destination = self.lock();
+        let held = std::mem::replace(&mut *destination, begun);
         if let Destination::Held(lines) = held
             && !lines.is_empty()
         {
-            self.append(&lines);
+            // Before what other threads write meanwhile.
+            destination.append(&lines);
         }
         Ok(())
     }
@@ -185,7 +215,7 @@ impl EngineLog {
 
     /// Whether a line of this level would be written.
     fn wants(&self, level: Level) -> bool {
-        level >= self.least && self.least != Level::None && self.home.is_here()
+        level >= self.least && level != Level::None && self.home.is_here()
     }
 
     /// Writes a line if its level is at least the one in force.
@@ -196,19 +226,24 @@ impl EngineLog {
     }
 
     fn append(&self, line: &str) {
+        self.lock().append(line);
+    }
+}
+
+impl Destination {
+    fn append(&mut self, line: &str) {
         // A log that can't be written must not stop the database.
-        let _ = match &mut *self.lock() {
-            Destination::Stderr => write_to_stderr(line),
-            Destination::Held(lines) => {
+        let _ = match self {
+            Self::Stderr => write_to_stderr(line),
+            Self::Held(lines) => {
                 lines.push_str(line);
                 Ok(())
             }
-            Destination::File { file, bytes, restart_at } => {
+            Self::File { file, bytes, restart_at } => {
                 if *restart_at > 0 && *bytes + line.len() as u64 > *restart_at {
                     restart(file, bytes);
                 }
-                *bytes += line.len() as u64;
-                file.write_all(line.as_bytes())
+                file.write_all(line.as_bytes()).inspect(|()| *bytes += line.len() as u64)
             }
         };
     }
@@ -286,18 +321,26 @@ pub fn write(number: Option<LogNumber>, level: Level, text: fmt::Arguments<'_>) 
     }
 }
 
-/// As [`write`], for what may fail again and again: each log has such a line now and then.
-pub fn write_seldom(number: LogNumber, level: Level, text: fmt::Arguments<'_>) {
+/// As [`write`], for what may fail again and again: each log has such a line now and then, with the
+/// number of those that it has not.
+pub fn write_seldom(number: LogNumber, kind: Repeated, level: Level, text: fmt::Arguments<'_>) {
     if !is_wanted(level) {
         return;
     }
     let Some(log) = open_log(Some(number)).filter(|log| log.wants(level)) else { return };
-    let (now, last) = (unix_millis(), &log.last_seldom);
-    // ORDERING: relaxed; of two threads at the same time one may write in vain.
+    let Some(SeldomLines { last, left_out }) = log.seldom.get(kind as usize) else { return };
+    let now = unix_millis();
+    // ORDERING: relaxed; of two threads at the same time one may leave its line out, and counts it.
     let before = last.load(Ordering::Relaxed);
     let is_late = now.abs_diff(before) >= SELDOM_MILLIS;
-    if is_late && last.compare_exchange(before, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        log.write(level, text);
+    let (stored, missed) = (Ordering::Relaxed, Ordering::Relaxed);
+    if !is_late || last.compare_exchange(before, now, stored, missed).is_err() {
+        left_out.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
+    match left_out.swap(0, Ordering::Relaxed) {
+        0 => log.write(level, text),
+        more => log.write(level, format_args!("{text} ({more} more like this before)")),
     }
 }
 

@@ -11,7 +11,7 @@ use tidesdb::{Family, FamilyOptions, KeyOrder};
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{OfDatabase, Outcome, bytes_of, call_for, call_of, log_of};
+use crate::boundary::{OfDatabase, Outcome, bytes_of, call_for_of, call_of, log_of};
 use crate::boundary::{object, refuse, set_bytes, text};
 use crate::codes;
 use crate::comparators;
@@ -273,7 +273,9 @@ pub unsafe extern "C" fn tidesdb_get_column_family(
     db: *mut Database,
     name: *const c_char,
 ) -> *mut FamilyHandle {
-    call_for("tidesdb_get_column_family", ptr::null_mut(), || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(db) };
+    call_for_of("tidesdb_get_column_family", log, ptr::null_mut(), || {
         // SAFETY: the caller's handle, by the interface.
         let Ok(database) = (unsafe { database(db) }) else { return ptr::null_mut() };
         // SAFETY: the caller's string, by the interface.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidesdb::{Error, StallReason};
 
-use crate::boundary::{Failure, Outcome, answer, bytes, call_for, call_of, key, log_of, refuse};
+use crate::boundary::{Failure, Outcome, answer, bytes, call_for_of, call_of, key, log_of, refuse};
 use crate::codes;
 use crate::families::{FamilyHandle, held_family, present_family};
 
@@ -108,7 +108,9 @@ pub unsafe extern "C" fn tidesdb_purge_cf(cf: *mut FamilyHandle) -> c_int {
 /// See `tidesdb_is_flushing` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_is_flushing(cf: *mut FamilyHandle) -> c_int {
-    call_for("tidesdb_is_flushing", 0, || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_for_of("tidesdb_is_flushing", log, 0, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { held_family(cf) };
         c_int::from(handle.is_ok_and(|handle| handle.family.is_flushing()))
@@ -118,7 +120,9 @@ pub unsafe extern "C" fn tidesdb_is_flushing(cf: *mut FamilyHandle) -> c_int {
 /// See `tidesdb_is_compacting` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_is_compacting(cf: *mut FamilyHandle) -> c_int {
-    call_for("tidesdb_is_compacting", 0, || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(cf) };
+    call_for_of("tidesdb_is_compacting", log, 0, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { held_family(cf) };
         c_int::from(handle.is_ok_and(|handle| handle.family.is_compacting()))
@@ -136,7 +140,7 @@ pub unsafe extern "C" fn tidesdb_sync_wal(cf: *mut FamilyHandle) -> c_int {
         let synced = handle.database().db.sync_log();
         synced.map_err(|error| match codes::of(&error) {
             codes::INVALID_DB => Failure::from(error),
-            _ => Failure::Code(codes::IO),
+            _ => Failure::from(error).logged_as(codes::IO, "tidesdb_sync_wal", log),
         })
     })
 }

@@ -7,7 +7,7 @@ use tidesdb::{Scan, ScanOptions};
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{OfDatabase, Outcome, answer, call, call_for, call_of, key, log_of};
+use crate::boundary::{OfDatabase, Outcome, answer, call_for_of, call_of, key, log_of};
 use crate::boundary::{object_mut, refuse};
 use crate::codes;
 use crate::engine_log::LogNumber;
@@ -53,9 +53,10 @@ pub unsafe extern "C" fn tidesdb_iter_new(
         unsafe { answer(iter, ptr::null_mut()) }?;
         // SAFETY: the caller's handles, by the interface.
         let (handle, family) = unsafe { (active(txn)?, family(cf)?) };
+        // Before the scan is made, which may take a while: the family may be dropped meanwhile.
+        let (home, log) = (family.home, handle.log_number());
         let scan = handle.transaction.scan(&family.family, ScanOptions::new())?;
-        let pointer =
-            allocator::boxed(IteratorHandle { scan, home: family.home, log: handle.log_number() });
+        let pointer = allocator::boxed(IteratorHandle { scan, home, log });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
@@ -192,7 +193,9 @@ pub unsafe extern "C" fn tidesdb_iter_prev(iter: *mut IteratorHandle) -> c_int {
 /// See `tidesdb_iter_valid` in `db.h`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_valid(iter: *mut IteratorHandle) -> c_int {
-    call_for("tidesdb_iter_valid", 0, || {
+    // SAFETY: the caller's handle, by the interface.
+    let log = unsafe { log_of(iter) };
+    call_for_of("tidesdb_iter_valid", log, 0, || {
         // SAFETY: the caller's handle, by the interface.
         let handle = unsafe { handle(iter) };
         c_int::from(handle.is_ok_and(|handle| handle.scan.valid()))
@@ -280,7 +283,9 @@ pub unsafe extern "C" fn tidesdb_iter_key_value(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_iter_free(iter: *mut IteratorHandle) {
     if !iter.is_null() {
-        call("tidesdb_iter_free", || {
+        // SAFETY: the caller's handle, by the interface.
+        let log = unsafe { log_of(iter) };
+        call_of("tidesdb_iter_free", log, || {
             // SAFETY: by the interface the handle came from `tidesdb_iter_new` and is not used
             // again.
             drop(unsafe { allocator::unbox(iter) });

@@ -28,7 +28,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering as Memory, fence};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tidesdb::{Db, Family, ScanOptions};
+use tidesdb::{Db, Error, Family, ScanOptions};
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::boundary::Outcome;
@@ -290,8 +290,12 @@ impl Spellings {
         if seen != NOT_SEEN_GONE {
             return Fate::Gone(seen);
         }
-        // One that can't be read may be stored.
-        if self.family.contains(&spelling.key).unwrap_or(true) {
+        let is_stored = match self.family.contains(&spelling.key) {
+            Err(Error::FamilyDropped(_)) => false,
+            // One that can't be read may be stored.
+            other => other.unwrap_or(true),
+        };
+        if is_stored {
             return Fate::Stored;
         }
         // No transaction can store it meanwhile, so it is not there at whatever is visible now.

@@ -7,7 +7,7 @@ use tidesdb::{Error, ErrorKind, Family, IsolationLevel, Transaction, WriteOption
 use tidesdb_sys::forks::ProcessMark;
 
 use crate::allocator;
-use crate::boundary::{Failure, OfDatabase, Outcome, answer, bytes, call, call_of, key, log_of};
+use crate::boundary::{Failure, OfDatabase, Outcome, answer, bytes, call_of, key, log_of};
 use crate::boundary::{object_mut, refuse};
 use crate::codes;
 use crate::database::{Database, database};
@@ -281,14 +281,10 @@ impl TransactionHandle {
         }
         let is_full = error.kind() == ErrorKind::Full && !matches!(error, Error::OutOfMemory(_));
         let failure = Failure::from(error);
-        match failure.code() {
+        match is_full {
             // It had no effect, and succeeds once there is room again, as with other back-pressure.
-            _ if is_full => {
-                failure.logged_seldom("tidesdb_txn_commit", self.log);
-                Failure::Code(codes::BUSY)
-            }
-            codes::IO | codes::BUSY => failure.logged_seldom("tidesdb_txn_commit", self.log),
-            _ => failure,
+            true => failure.logged_as(codes::BUSY, "tidesdb_txn_commit", Some(self.log)),
+            false => failure,
         }
     }
 }
@@ -359,7 +355,9 @@ pub unsafe extern "C" fn tidesdb_txn_reset(txn: *mut TransactionHandle, isolatio
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tidesdb_txn_free(txn: *mut TransactionHandle) {
     if !txn.is_null() {
-        call("tidesdb_txn_free", || {
+        // SAFETY: the caller's handle, by the interface.
+        let log = unsafe { log_of(txn) };
+        call_of("tidesdb_txn_free", log, || {
             // SAFETY: by the interface the handle came from a begin and is not used again.
             drop(unsafe { allocator::unbox(txn) });
             Ok(())

@@ -537,7 +537,8 @@ int tidesdb_create_column_family(tidesdb_t *db, const char *name,
    TDB_ERR_NOT_FOUND: there is none. */
 int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
 
-/* As tidesdb_drop_column_family, by handle. TDB_ERR_NOT_FOUND: it was dropped before. */
+/* As tidesdb_drop_column_family, by handle. TDB_ERR_NOT_FOUND: it was dropped before, of which the
+   handle must still be one that is kept: see there. */
 int tidesdb_delete_column_family(tidesdb_t *db, tidesdb_column_family_t *cf);
 
 /* Gives a family another name. Handles stay valid. It may be the name that it has.

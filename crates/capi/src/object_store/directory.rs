@@ -103,9 +103,9 @@ impl Directory {
     /// The file of a key. Keys are relative paths that stay below the root.
     fn path(&self, key: &str) -> io::Result<PathBuf> {
         let parts = Path::new(key).components();
-        // An empty part would name the file of another key.
-        let has_empty_part = key.split('/').any(str::is_empty);
-        if has_empty_part || Path::new(key).starts_with(METADATA) {
+        // An empty part, or one that is a point, would name the file of another key.
+        let is_passed_over = |part: &str| matches!(part, "" | ".");
+        if key.split('/').any(is_passed_over) || Path::new(key).starts_with(METADATA) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let mut path = self.root.clone();

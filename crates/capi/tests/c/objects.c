@@ -153,6 +153,10 @@ static void paths(const char *directory)
     CHECK(store->delete_object(store->ctx, "a") == 0);
     CHECK(store->put(store->ctx, "a/b/c", file) == 0 && store->put(store->ctx, "a/d", file) == 0);
     CHECK(store->exists(store->ctx, "a/b", NULL) == 0 && store->put(store->ctx, "a/b", file) == -1);
+    CHECK(store->exists(store->ctx, "a/d", NULL) == 1);
+    CHECK(store->exists(store->ctx, "a/./d", NULL) == -1);
+    CHECK(store->put(store->ctx, "a/./d", file) == -1);
+    CHECK(store->delete_object(store->ctx, "a/d/.") == -1);
     CHECK(store->delete_object(store->ctx, "a/b") == 0 && listed(store, "") == 2);
     CHECK(store->delete_object(store->ctx, "a/b/c") == 0 && listed(store, "") == 1);
     CHECK(store->put(store->ctx, "a/b", file) == 0 && listed(store, "") == 2);

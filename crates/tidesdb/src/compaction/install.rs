@@ -2,8 +2,8 @@
 //! go.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, TryLockError};
 
 use tidesdb_base::error::Result;
 use tidesdb_files::manifest::{Change, TableRecord};
@@ -76,6 +76,10 @@ impl CompactionResult {
 /// Range tombstones that one edit lets go of: the catalog is locked as long as it is written.
 const TOMBSTONES_AT_ONCE: usize = 16 << 10;
 
+/// Looks at range tombstones by one compaction, for those that ended meanwhile as well. What is due
+/// after that waits for the next one.
+const MOST_LOOKS: usize = 4;
+
 impl Core {
     /// Makes the result of a compaction known and lets go of what it replaces, range tombstones
     /// too.
@@ -97,12 +101,18 @@ impl Core {
         // ORDERING: SeqCst; a thread that finds another one at it has set the mark before, and that
         // one looks at the mark after it has given up the lock.
         compactions.tombstones_due.store(true, Ordering::SeqCst);
-        while compactions.tombstones_due.load(Ordering::SeqCst) {
-            // No compaction waits for the look of another.
-            let Ok(_one_at_a_time) = compactions.dropping_tombstones.try_lock() else { break };
-            if compactions.tombstones_due.swap(false, Ordering::SeqCst) {
-                self.drop_finished_tombstones(family)?;
+        for _ in 0..MOST_LOOKS {
+            let _one_at_a_time = match compactions.dropping_tombstones.try_lock() {
+                Ok(guard) => guard,
+                // A look that panicked has changed nothing by halves.
+                Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+                // No compaction waits for the look of another.
+                Err(TryLockError::WouldBlock) => break,
+            };
+            if !compactions.tombstones_due.swap(false, Ordering::SeqCst) {
+                break;
             }
+            self.drop_finished_tombstones(family)?;
         }
         Ok(())
     }
