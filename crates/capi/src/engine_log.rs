@@ -156,8 +156,8 @@ impl EngineLog {
         if let Destination::Held(lines) = held
             && !lines.is_empty()
         {
-            // Before what other threads write meanwhile.
-            destination.append(&lines);
+            // Before what other threads write meanwhile; and whole, though a repair has many.
+            destination.append(&lines, Whole::Always);
         }
         Ok(())
     }
@@ -226,12 +226,19 @@ impl EngineLog {
     }
 
     fn append(&self, line: &str) {
-        self.lock().append(line);
+        self.lock().append(line, Whole::UpToTheBound);
     }
 }
 
+/// Whether a text goes to a file that may not become so long.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    Always,
+    UpToTheBound,
+}
+
 impl Destination {
-    fn append(&mut self, line: &str) {
+    fn append(&mut self, line: &str, whole: Whole) {
         // A log that can't be written must not stop the database.
         let _ = match self {
             Self::Stderr => write_to_stderr(line),
@@ -243,7 +250,14 @@ impl Destination {
                 if *restart_at > 0 && *bytes + line.len() as u64 > *restart_at {
                     restart(file, bytes);
                 }
-                file.write_all(line.as_bytes()).inspect(|()| *bytes += line.len() as u64)
+                let line = line.as_bytes();
+                let written = match usize::try_from(*restart_at) {
+                    Ok(most) if most > 0 && whole == Whole::UpToTheBound => {
+                        line.get(..most).unwrap_or(line)
+                    }
+                    _ => line,
+                };
+                file.write_all(written).inspect(|()| *bytes += written.len() as u64)
             }
         };
     }

@@ -62,14 +62,21 @@ impl FamilyHandle {
         if let Some(handle) = database.families.get(name) {
             return Ok(handle);
         }
-        // A name that no family has is not waited for, whatever changes meanwhile.
-        drop(database.db.family(name)?);
-        let mut handles = database.families.change();
-        if let Some(handle) = handles.get(name) {
-            return Ok(handle);
+        loop {
+            // A name that no family has is not waited for, whatever changes meanwhile.
+            let family = database.db.family(name)?;
+            // Without the lock of all changes: it may read the whole family, and call the program.
+            // No key is put before there is a handle.
+            let spellings = spellings(database, &family)?;
+            let mut handles = database.families.change();
+            if let Some(handle) = handles.get(name) {
+                return Ok(handle);
+            }
+            // Otherwise it was dropped or renamed meanwhile, and another one may have its name.
+            if !family.is_dropped() && *family.name() == *name {
+                return Self::make(database, &mut handles, (family, spellings), OnceLock::new());
+            }
         }
-        let family = database.db.family(name)?;
-        Self::make(database, &mut handles, family, OnceLock::new())
     }
 
     /// The first handle of a family.
@@ -77,13 +84,12 @@ impl FamilyHandle {
     fn make(
         database: &Database,
         handles: &mut FamilyChange<'_>,
-        family: Family,
+        (family, spellings): (Family, Option<Arc<Spellings>>),
         config: OnceLock<Box<Mutex<FamilyConfig>>>,
     ) -> Outcome<*mut Self> {
         let (name, home) = (family.name().to_string(), database.home);
         let log = database.log_number();
         let config = Arc::new(config);
-        let spellings = spellings(database, &family)?;
         let database = ptr::from_ref(database);
         let pointer = allocator::boxed(Self { family, home, log, database, config, spellings });
         if pointer.is_null() {
@@ -258,9 +264,11 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         let log = database.log_number();
         family.set_commit_hook(Some(commit_hook(hook, config.commit_hook_ctx, log)));
         let config = Box::new(Mutex::new(with_comparator(database, config))).into();
-        let handle = FamilyHandle::make(database, &mut handles, family, config);
+        let made = spellings(database, &family).and_then(|spellings| {
+            FamilyHandle::make(database, &mut handles, (family, spellings), config)
+        });
         // A family without its hook would be half of what was asked for.
-        handle.map(drop).or_else(|failure| {
+        made.map(drop).or_else(|failure| {
             database.db.drop_family(name)?;
             Err(failure)
         })

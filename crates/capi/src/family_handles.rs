@@ -2,13 +2,19 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::allocator;
 use crate::families::FamilyHandle;
 use crate::handle_map::HandleMap;
 
-/// Handles of dropped families that are kept at most.
-const MOST_DROPPED: usize = 256;
+/// Handles of dropped families that are kept in any case, as long as [`KEPT_FOR`] and no more than
+/// [`MOST_DROPPED`], and at most.
+const LEAST_DROPPED: usize = 256;
+const MOST_DROPPED: usize = 4096;
+
+/// For so long a call of a transaction may be under way with the handle, on a slow disk.
+const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// The handles of families that were given out. What is freed is freed here.
 ///
@@ -28,7 +34,7 @@ struct Changes {
     names: HashMap<*mut FamilyHandle, Arc<str>>,
     /// Of families that were dropped, the last at the end. A call that has such a handle in hand
     /// when the family goes, or that comes too late, finds that it was dropped (I-276).
-    dropped: VecDeque<FamilyPointer>,
+    dropped: VecDeque<(Instant, FamilyPointer)>,
 }
 
 // SAFETY: the pointers among the names are compared, and never followed.
@@ -81,10 +87,14 @@ impl FamilyChange<'_> {
     /// The family of a handle that was taken out is gone.
     pub fn keep_dropped(&mut self, handle: *mut FamilyHandle) {
         let dropped = &mut self.changes.dropped;
-        dropped.push_back(FamilyPointer(handle));
-        if dropped.len() > MOST_DROPPED
-            && let Some(oldest) = dropped.pop_front()
-        {
+        dropped.push_back((Instant::now(), FamilyPointer(handle)));
+        while dropped.len() > LEAST_DROPPED {
+            let is_many = dropped.len() > MOST_DROPPED;
+            let is_over = |(since, _): &(Instant, FamilyPointer)| since.elapsed() >= KEPT_FOR;
+            if !is_many && !dropped.front().is_some_and(is_over) {
+                break;
+            }
+            let Some((_, oldest)) = dropped.pop_front() else { break };
             oldest.free();
         }
     }
@@ -94,7 +104,7 @@ impl Drop for FamilyHandles {
     fn drop(&mut self) {
         self.by_name.handles().into_iter().for_each(FamilyPointer::free);
         let changes = self.changes.get_mut().unwrap_or_else(PoisonError::into_inner);
-        changes.dropped.iter().for_each(|handle| handle.free());
+        changes.dropped.iter().for_each(|(_, handle)| handle.free());
     }
 }
 
@@ -111,6 +121,8 @@ unsafe impl Sync for FamilyPointer {}
 impl FamilyPointer {
     fn free(self) {
         // SAFETY: made by `allocator::boxed`, and freed by the last owner of a copy.
-        drop(unsafe { allocator::unbox(self.0) });
+        let handle = unsafe { allocator::unbox(self.0) };
+        // A transaction that is freed later must not call the program's comparator for them.
+        handle.spellings.iter().for_each(|spellings| spellings.forget_all());
     }
 }

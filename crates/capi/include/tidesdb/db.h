@@ -533,7 +533,8 @@ int tidesdb_create_column_family(tidesdb_t *db, const char *name,
 /* Removes a family and its data. Its handle is not to be used any more; free its iterators first.
    Calls with it may be under way in other threads: they end as always, or return TDB_ERR_NOT_FOUND,
    and so does a commit to it. A call that comes too late returns that as well: the memory of the
-   handle is kept until 256 more families were dropped, or the database is closed.
+   handle is kept until 256 more families were dropped and a minute has passed, or 4096 more were
+   dropped, or the database is closed.
    TDB_ERR_NOT_FOUND: there is none. */
 int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
 

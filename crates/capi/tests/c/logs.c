@@ -65,7 +65,7 @@ int main(int count, char **arguments)
     char path[1024], other[1024], log[2048], other_log[2048], errors[2048];
     char foreign[4096], file[8192];
     const char *found;
-    char long_text[3000];
+    char long_text[3000], longer_text[20000];
     struct stat status, before;
     tidesdb_column_family_t *cf;
     tidesdb_t *db, *second;
@@ -149,6 +149,15 @@ int main(int count, char **arguments)
     CHECK(strstr(found, "LOG TRUNCATED") != NULL);
     CHECK(strchr(found, '\n') > strstr(found, "LOG TRUNCATED"));
     CHECK(strstr(found, "line 499 of many") != NULL && strstr(found, "second's level") == NULL);
+    memset(longer_text, 'y', sizeof longer_text - 1);
+    longer_text[sizeof longer_text - 1] = 0;
+    for (n = 0; n < 5; n++)
+    {
+        tidesdb_log_write(TDB_LOG_ERROR, "f.c", n, "%s", longer_text);
+        CHECK(stat(other_log, &status) == 0 && status.st_size < 8192);
+    }
+    tidesdb_log_write(TDB_LOG_NONE, "f.c", n, "of no level");
+    CHECK(strstr(contents(other_log), "of no level") == NULL);
     CHECK(strstr(contents(log), "of many") == NULL);
 
     /* What fails in the first is told there, whatever was opened or closed since. */

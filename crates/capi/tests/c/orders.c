@@ -520,6 +520,51 @@ static void threads(tidesdb_t *db)
     tidesdb_txn_free(txn);
 }
 
+struct asked
+{
+    tidesdb_t *db;
+    int asks;
+};
+
+/* Looks another family up, of which nobody has the handle yet. */
+static void *look_up(void *argument)
+{
+    CHECK(tidesdb_get_column_family(((struct asked *)argument)->db, "not asked for yet") != NULL);
+    return NULL;
+}
+
+/* The order of bytes, which waits for another thread when it is first asked. */
+static int asking(const uint8_t *a, size_t a_size, const uint8_t *b, size_t b_size, void *ctx)
+{
+    struct asked *asked = ctx;
+    pthread_t thread;
+    if (asked->asks)
+    {
+        asked->asks = 0;
+        CHECK(pthread_create(&thread, NULL, look_up, asked) == 0);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    return tidesdb_comparator_memcmp(a, a_size, b, b_size, NULL);
+}
+
+/* A first look at a family reads all of it: nobody waits for that but who asks for the family. */
+static void first_looks(char *path)
+{
+    static const char *const keys[] = {"a", "b", "c"};
+    struct asked asked = {NULL, 0};
+    tidesdb_t *db = open_in(path);
+    CHECK_OK(tidesdb_register_comparator(db, "asking", asking, NULL, &asked));
+    fill(db, family_in(db, "asking", "asking"), keys, 3);
+    CHECK_OK(create(db, "not asked for yet", "memcmp"));
+    CHECK_OK(tidesdb_close(db));
+    db = open_in(path);
+    asked.db = db;
+    asked.asks = 1;
+    CHECK_OK(tidesdb_register_comparator(db, "asking", asking, NULL, &asked));
+    CHECK(tidesdb_get_column_family(db, "asking") != NULL && !asked.asks);
+    CHECK_OK(tidesdb_close(db));
+}
+
 int main(int count, char **arguments)
 {
     int up = 1, down = -1;
@@ -545,6 +590,9 @@ int main(int count, char **arguments)
     expiring(db);
     threads(db);
     CHECK_OK(tidesdb_close(db));
+    snprintf(path, sizeof path, "%s/first-looks", arguments[1]);
+    first_looks(path);
+    snprintf(path, sizeof path, "%s/orders", arguments[1]);
 
     db = open_in(path);
     CHECK(tidesdb_get_column_family(db, "last") == NULL);
