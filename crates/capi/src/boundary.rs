@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::slice;
 
-use tidesdb::Error;
+use tidesdb::{Error, ErrorKind};
 
 use crate::codes;
 use crate::engine_log::{self, Level, LogNumber, Repeated};
@@ -58,6 +58,8 @@ impl Failure {
             (Self::Engine(error), _) if matches!(**error, Error::NotDurable(_)) => {
                 Some(Repeated::NotDurable)
             }
+            // Commits return it as that.
+            (Self::Engine(error), _) if error.kind() == ErrorKind::Full => Some(Repeated::Busy),
             (_, codes::BUSY) => Some(Repeated::Busy),
             (_, codes::IO) => Some(Repeated::Io),
             (_, codes::CORRUPTION) => Some(Repeated::Corruption),

@@ -210,10 +210,11 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
     let database = unsafe { &*db };
     // It outlives the handle, for the line of a panic.
     let (log, number) = (Arc::clone(&database.log), database.log_number());
+    let is_here = database.home.is_here();
     let code = call_of("tidesdb_close", Some(number), || {
         // SAFETY: by the interface the handle came from `tidesdb_open` and is not used again.
         let database = unsafe { allocator::unbox(db) };
-        if !database.home.is_here() {
+        if !is_here {
             std::mem::forget(database);
             return Ok(());
         }
@@ -226,11 +227,13 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
             // The interface returns success all the same: the handle is gone.
             database.log.write(Level::Error, format_args!("{}", close_failure(&error)));
         }
-        // Not by its end: a transaction that was not freed may keep it.
-        database.log.leave_open();
         Ok(())
     });
-    drop(log);
+    // Not by its end: a transaction that was not freed may keep it. And here, so that the line of a
+    // panic has found it.
+    if is_here {
+        log.leave_open();
+    }
     code
 }
 

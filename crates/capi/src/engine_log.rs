@@ -203,6 +203,13 @@ impl EngineLog {
 
     /// Its database is closed.
     pub fn leave_open(&self) {
+        // ORDERING: relaxed; no call is under way any more.
+        let left_out = self.seldom.iter().map(|lines| lines.left_out.swap(0, Ordering::Relaxed));
+        let left_out: u64 = left_out.sum();
+        if left_out > 0 {
+            let text = format_args!("{left_out} more failures of calls like those before");
+            self.write(Level::Warn, text);
+        }
         with_open(|open| {
             open.retain(|open| open.number != self.number);
             note_least(open);
@@ -257,7 +264,13 @@ impl Destination {
                     }
                     _ => line,
                 };
-                file.write_all(written).inspect(|()| *bytes += written.len() as u64)
+                let outcome = file.write_all(written);
+                *bytes = match &outcome {
+                    Ok(()) => *bytes + written.len() as u64,
+                    // A part of it may be there.
+                    Err(_) => file.metadata().map_or(*bytes, |metadata| metadata.len()),
+                };
+                outcome
             }
         };
     }

@@ -102,17 +102,19 @@ impl Core {
         // one looks at the mark after it has given up the lock.
         compactions.tombstones_due.store(true, Ordering::SeqCst);
         for _ in 0..MOST_LOOKS {
+            if !compactions.tombstones_due.load(Ordering::SeqCst) {
+                break;
+            }
             let _one_at_a_time = match compactions.dropping_tombstones.try_lock() {
                 Ok(guard) => guard,
-                // A look that panicked has changed nothing by halves.
+                // What a look that panicked has left is looked at anew.
                 Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
                 // No compaction waits for the look of another.
                 Err(TryLockError::WouldBlock) => break,
             };
-            if !compactions.tombstones_due.swap(false, Ordering::SeqCst) {
-                break;
+            if compactions.tombstones_due.swap(false, Ordering::SeqCst) {
+                self.drop_finished_tombstones(family)?;
             }
-            self.drop_finished_tombstones(family)?;
         }
         Ok(())
     }
