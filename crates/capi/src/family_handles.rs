@@ -8,13 +8,14 @@ use crate::allocator;
 use crate::families::FamilyHandle;
 use crate::handle_map::HandleMap;
 
-/// Handles of dropped families that are kept in any case, as long as [`KEPT_FOR`] and no more than
-/// [`MOST_DROPPED`], and at most.
+/// So many handles of dropped families are kept, however long ago that was.
 const LEAST_DROPPED: usize = 256;
-const MOST_DROPPED: usize = 4096;
 
-/// For so long a call of a transaction may be under way with the handle, on a slow disk.
+/// Others are kept for this time: a call of a transaction may be under way, on a slow disk.
 const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// No more are kept.
+const MOST_DROPPED: usize = 4096;
 
 /// The handles of families that were given out. What is freed is freed here.
 ///
@@ -90,11 +91,8 @@ impl FamilyChange<'_> {
         dropped.push_back((Instant::now(), FamilyPointer(handle)));
         while dropped.len() > LEAST_DROPPED {
             let is_many = dropped.len() > MOST_DROPPED;
-            let is_over = |(since, _): &(Instant, FamilyPointer)| since.elapsed() >= KEPT_FOR;
-            if !is_many && !dropped.front().is_some_and(is_over) {
-                break;
-            }
-            let Some((_, oldest)) = dropped.pop_front() else { break };
+            let oldest = dropped.pop_front_if(|(since, _)| is_many || since.elapsed() >= KEPT_FOR);
+            let Some((_, oldest)) = oldest else { break };
             oldest.free();
         }
     }

@@ -133,15 +133,11 @@ static void dropped_twice(void)
 /* The family by whose handle all memtables would be flushed is gone. */
 static void dropped_beside_a_shared_memtable(void)
 {
-    tidesdb_config_t config = tidesdb_default_config();
     tidesdb_column_family_t *dropped;
-    tidesdb_t *shared = NULL;
+    tidesdb_t *shared;
     char path[4096];
     snprintf(path, sizeof path, "%s/shared", directory);
-    config.db_path = path;
-    config.log_level = TDB_LOG_NONE;
-    config.unified_memtable = 1;
-    CHECK_OK(tidesdb_open(&config, &shared));
+    shared = open_shared(path);
     dropped = small_family(shared, "dropped");
     CHECK(small_family(shared, "other") != NULL);
     CHECK_OK(tidesdb_flush_memtable(dropped));

@@ -105,28 +105,6 @@ static void *use_on(void *argument)
     return NULL;
 }
 
-static tidesdb_t *open_with_log(char *path)
-{
-    tidesdb_config_t config = tidesdb_default_config();
-    tidesdb_t *db = NULL;
-    config.db_path = path;
-    config.log_level = TDB_LOG_INFO;
-    config.log_to_file = 1;
-    CHECK_OK(tidesdb_open(&config, &db));
-    return db;
-}
-
-static int lines_with(const char *path, const char *text)
-{
-    char line[4096];
-    int lines = 0;
-    FILE *file = fopen(path, "r");
-    CHECK(file != NULL);
-    while (fgets(line, sizeof line, file) != NULL) lines += strstr(line, text) != NULL;
-    fclose(file);
-    return lines;
-}
-
 /* Children of a process whose other threads are in the middle of calls get answers all the same. */
 static void forks_beside_threads(const char *directory)
 {
@@ -136,7 +114,7 @@ static void forks_beside_threads(const char *directory)
     int numbers[4] = {0, 1, 2, 3}, n, round;
 
     snprintf(path, sizeof path, "%s/used", directory);
-    used = open_with_log(path);
+    used = open_with_log(path, TDB_LOG_INFO);
     plain = small_family(used, "plain");
     CHECK_OK(tidesdb_register_comparator(used, "as bytes", as_bytes, NULL, NULL));
     strcpy(config.comparator_name, "as bytes");
@@ -168,7 +146,7 @@ static void forks_beside_threads(const char *directory)
             if (round % 6 == 0)
             {
                 snprintf(path, sizeof path, "%s/of child %d", directory, round);
-                used = open_with_log(path);
+                used = open_with_log(path, TDB_LOG_INFO);
                 plain = small_family(used, "plain");
                 put_alone(used, plain, "k", "v");
                 tidesdb_log_write(TDB_LOG_INFO, NULL, 0, "a line of the child");

@@ -17,6 +17,42 @@ static inline tidesdb_t *open_in(char *path)
     return db;
 }
 
+/* With a log of this level in the directory. */
+static inline tidesdb_t *open_with_log(char *path, tidesdb_log_level_t level)
+{
+    tidesdb_config_t config = tidesdb_default_config();
+    tidesdb_t *db = NULL;
+    config.db_path = path;
+    config.log_level = level;
+    config.log_to_file = 1;
+    CHECK_OK(tidesdb_open(&config, &db));
+    return db;
+}
+
+/* With a memtable that is called shared. */
+static inline tidesdb_t *open_shared(char *path)
+{
+    tidesdb_config_t config = tidesdb_default_config();
+    tidesdb_t *db = NULL;
+    config.db_path = path;
+    config.log_level = TDB_LOG_NONE;
+    config.unified_memtable = 1;
+    CHECK_OK(tidesdb_open(&config, &db));
+    return db;
+}
+
+/* Lines of a file that have a text. */
+static inline int lines_with(const char *path, const char *text)
+{
+    char line[4096];
+    FILE *file = fopen(path, "r");
+    int lines = 0;
+    CHECK(file != NULL);
+    while (fgets(line, sizeof line, file) != NULL) lines += strstr(line, text) != NULL;
+    fclose(file);
+    return lines;
+}
+
 /* A family with small memtables, so that little data makes tables. */
 static inline tidesdb_column_family_t *small_family(tidesdb_t *db, const char *name)
 {

@@ -149,29 +149,11 @@ static uint64_t flushes_of(tidesdb_column_family_t *cf)
     return flushes;
 }
 
-/* Lines of the log that have a text. */
-static int lines_with(const char *log, const char *text)
-{
-    char line[4096];
-    FILE *file = fopen(log, "r");
-    int lines = 0;
-    CHECK(file != NULL);
-    while (fgets(line, sizeof line, file) != NULL)
-        lines += strstr(line, text) != NULL;
-    fclose(file);
-    return lines;
-}
-
 /* Opens a database whose family flushes nothing with less free than this. */
 static tidesdb_t *open_sparing(char *place, tidesdb_log_level_t level, uint64_t min_disk_space)
 {
-    tidesdb_config_t database = tidesdb_default_config();
     tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
-    tidesdb_t *db = NULL;
-    database.db_path = place;
-    database.log_level = level;
-    database.log_to_file = 1;
-    CHECK_OK(tidesdb_open(&database, &db));
+    tidesdb_t *db = open_with_log(place, level);
     config.write_buffer_size = 64 << 10;
     config.min_disk_space = min_disk_space;
     CHECK_OK(tidesdb_create_column_family(db, "default", &config));

@@ -285,17 +285,13 @@ static void nothing_left(tidesdb_t *db, tidesdb_column_family_t *cf)
 static void unified(const char *directory)
 {
     char path[4096];
-    tidesdb_config_t config = tidesdb_default_config();
     tidesdb_column_family_t *one, *two;
     tidesdb_stats_t *stats;
-    tidesdb_t *db = NULL;
+    tidesdb_t *db;
     uint64_t generation;
 
     snprintf(path, sizeof path, "%s/unified", directory);
-    config.db_path = path;
-    config.log_level = TDB_LOG_NONE;
-    config.unified_memtable = 1;
-    CHECK_OK(tidesdb_open(&config, &db));
+    db = open_shared(path);
     one = small_family(db, "one");
     two = small_family(db, "two");
     write_keys(db, one, 0, 100, 0);

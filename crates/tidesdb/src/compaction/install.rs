@@ -94,9 +94,12 @@ impl Core {
         merged: &CompactionResult,
     ) -> Result<()> {
         self.install_tables(family, merged)?;
-        if merged.more_follows {
-            return Ok(());
-        }
+        if merged.more_follows { Ok(()) } else { self.drop_due_tombstones(family) }
+    }
+
+    /// Lets go of range tombstones that no table needs any more, here or by the thread that does so
+    /// for the family already.
+    fn drop_due_tombstones(&self, family: &Arc<FamilyState>) -> Result<()> {
         let compactions = &family.compactions;
         // ORDERING: SeqCst; a thread that finds another one at it has set the mark before, and that
         // one looks at the mark after it has given up the lock.
