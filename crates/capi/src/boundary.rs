@@ -40,7 +40,8 @@ impl Failure {
             (_, Error::Forked) => return,
             (codes::NOT_FOUND, Error::KeyOrderNotRegistered { .. }) => Level::Warn,
             (codes::NOT_FOUND | codes::CONFLICT, _) => return,
-            (codes::INVALID, _) => Level::Debug,
+            // The caller's own mistakes, as many as it makes.
+            (codes::INVALID | codes::TOO_LARGE, _) => Level::Debug,
             _ => Level::Warn,
         };
         let text = format_args!("{name}: {error}");
@@ -123,7 +124,7 @@ pub fn call_of(name: &str, log: Option<LogNumber>, body: impl FnOnce() -> Outcom
         // What callers ask for, such as whether a key is there, is no more than a number.
         Ok(Err(Failure::Code(code))) => code,
         Ok(Err(failure)) => {
-            failure.log(name, log);
+            tell(|| failure.log(name, log));
             failure.code()
         }
         Err(_) => panicked(name, log),
@@ -151,9 +152,17 @@ pub fn call_for_of<T>(
 
 #[cold]
 fn panicked(name: &str, log: Option<LogNumber>) -> c_int {
-    let text = format_args!("{name}: internal error (a panic was caught)");
-    engine_log::write(log, Level::Error, text);
+    tell(|| {
+        let text = format_args!("{name}: internal error (a panic was caught)");
+        engine_log::write(log, Level::Error, text);
+    });
     codes::IO
+}
+
+/// Writes to the log, which is no reason for a call to end the process either.
+#[cold]
+fn tell(line: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(line));
 }
 
 /// The object behind a pointer that must not be null.

@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidesdb::{Db, Error, EventListener, LogLevel, WriteOptions};
 use tidesdb_sys::descriptors::open_for_reading;
@@ -41,6 +42,8 @@ pub struct Database {
     /// How durable commits are. With a shared memtable the sync modes of families do not count.
     pub durability: WriteOptions,
     pub finish_compactions_on_close: bool,
+    /// A close has begun: calls that come now are refused.
+    closing: AtomicBool,
     /// Memory of the machine, in bytes.
     pub total_memory: u64,
     /// Free memory when the database was opened, in bytes.
@@ -186,6 +189,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         shared_memtable: config.unified_memtable != 0,
         durability: durability(config),
         finish_compactions_on_close: config.finish_compactions_on_close != 0,
+        closing: AtomicBool::new(false),
         total_memory: total,
         available_memory,
     })
@@ -211,21 +215,19 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
     // It outlives the handle, for the line of a panic.
     let (log, number) = (Arc::clone(&database.log), database.log_number());
     let is_here = database.home.is_here();
-    let code = call_of("tidesdb_close", Some(number), || {
+    let closed = call_of("tidesdb_close", Some(number), || {
+        if is_here {
+            database.close();
+        }
+        Ok(())
+    });
+    // Last: a call that another thread, or a commit hook, makes meanwhile is refused, and reads the
+    // handle for that.
+    let freed = call_of("tidesdb_close", Some(number), || {
         // SAFETY: by the interface the handle came from `tidesdb_open` and is not used again.
         let database = unsafe { allocator::unbox(db) };
         if !is_here {
             std::mem::forget(database);
-            return Ok(());
-        }
-        if database.finish_compactions_on_close {
-            // What it could not finish is left as it is.
-            let _ = database.db.finish_compactions();
-        }
-        database.log.write(Level::Info, format_args!("closing {}", database.directory.display()));
-        if let Err(error) = database.db.clone().close() {
-            // The interface returns success all the same: the handle is gone.
-            database.log.write(Level::Error, format_args!("{}", close_failure(&error)));
         }
         Ok(())
     });
@@ -234,7 +236,24 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
     if is_here {
         log.leave_open();
     }
-    code
+    if closed == codes::SUCCESS { freed } else { closed }
+}
+
+impl Database {
+    /// Ends what runs and closes the database. The interface returns success whatever fails, as the
+    /// handle is gone: failures go to the log.
+    fn close(&self) {
+        // ORDERING: relaxed; a call that has not seen it is refused by the engine, or comes first.
+        self.closing.store(true, Ordering::Relaxed);
+        if self.finish_compactions_on_close {
+            // What it could not finish is left as it is.
+            let _ = self.db.finish_compactions();
+        }
+        self.log.write(Level::Info, format_args!("closing {}", self.directory.display()));
+        if let Err(error) = self.db.clone().close() {
+            self.log.write(Level::Error, format_args!("{}", close_failure(&error)));
+        }
+    }
 }
 
 /// What is reported of a close that failed. Nothing says that the log was synced.
@@ -245,14 +264,16 @@ fn close_failure(error: &Error) -> String {
     )
 }
 
-/// The database behind a handle, which this process has opened.
+/// The database behind a handle, which this process has opened and is not closing.
 ///
 /// # Safety
 /// The handle is null or open.
 pub unsafe fn database<'a>(db: *const Database) -> Outcome<&'a Database> {
     // SAFETY: by contract.
     let database = unsafe { object(db) }?;
-    if database.home.is_here() { Ok(database) } else { refuse(codes::INVALID_DB) }
+    // ORDERING: relaxed, as where it is set.
+    let is_open = database.home.is_here() && !database.closing.load(Ordering::Relaxed);
+    if is_open { Ok(database) } else { refuse(codes::INVALID_DB) }
 }
 
 /// See `tidesdb_backup` in `db.h`.

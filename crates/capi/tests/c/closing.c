@@ -32,6 +32,15 @@ ssize_t pread64(int file, void *bytes_of, size_t size, off_t at)
     return (ssize_t)syscall(SYS_pread64, file, bytes_of, size, at);
 }
 
+static tidesdb_t *closed;
+static volatile int freed;
+
+static void watching_free(void *pointer)
+{
+    if (pointer != NULL && pointer == closed) freed = 1;
+    free(pointer);
+}
+
 static tidesdb_t *open_with(char *path, int finish)
 {
     tidesdb_config_t config = tidesdb_default_config();
@@ -104,8 +113,6 @@ static void not_begun(char *path)
     check_left(path, 3, 3);
 }
 
-static tidesdb_t *closed;
-
 static void *close_it(void *unused)
 {
     is_ours = 1;
@@ -172,6 +179,23 @@ static void backlog_left(char *path)
     check_left(path, 9, 16);
 }
 
+/* All of these find a handle that is there, and are refused. */
+static void refused_while_closing(tidesdb_column_family_t *cf)
+{
+    tidesdb_txn_t *txn = NULL;
+    char **names = NULL;
+    int names_of = 0;
+    CHECK(hold == 2);
+    CHECK_CODE(tidesdb_txn_begin(closed, &txn), TDB_ERR_INVALID_DB);
+    CHECK(txn == NULL);
+    CHECK(tidesdb_get_column_family(closed, "cf") == NULL);
+    CHECK_CODE(tidesdb_list_column_families(closed, &names, &names_of), TDB_ERR_INVALID_DB);
+    CHECK_CODE(tidesdb_drop_column_family(closed, "cf"), TDB_ERR_INVALID_DB);
+    CHECK_CODE(tidesdb_sync_wal(cf), TDB_ERR_INVALID_DB);
+    CHECK_CODE(tidesdb_flush_memtable(cf), TDB_ERR_INVALID_DB);
+    CHECK(!freed);
+}
+
 /* 0: a compaction that runs is given up, and its input is what is left. */
 static void given_up(char *path)
 {
@@ -183,6 +207,7 @@ static void given_up(char *path)
     int code = TDB_SUCCESS;
 
     closed = open_with(path, 0);
+    freed = 0;
     cf = with_tables(closed, 8);
     txn = begin(closed, TDB_ISOLATION_READ_COMMITTED);
     hold = 1;
@@ -197,8 +222,10 @@ static void given_up(char *path)
         if (code == TDB_SUCCESS) tidesdb_free(value);
     }
     CHECK(code == TDB_ERR_INVALID_DB);
+    refused_while_closing(cf);
     hold = 3;
     CHECK(pthread_join(closer, NULL) == 0);
+    CHECK(freed);
     tidesdb_txn_free(txn);
     check_left(path, 8, 8);
 }
@@ -208,6 +235,7 @@ int main(int count, char **arguments)
     char path[4096];
 
     CHECK(count == 2);
+    CHECK_OK(tidesdb_init(NULL, NULL, NULL, watching_free));
     is_ours = 1;
     snprintf(path, sizeof path, "%s/finished", arguments[1]);
     finished(path);
