@@ -6,9 +6,12 @@
 //! ```
 //! The value of a [`ValueKind::ValuePointer`] is the encoded pointer into a value-log file. Key and
 //! value of a [`ValueKind::RangeTombstone`] are the first key deleted and the one behind the last.
+//! Keys have 1 to [`MAX_KEY_BYTES`] bytes and ranges hold some key: [`Operation::checked`].
 
 use tidesdb_base::codec::{Decoder, Malformed, put_varint};
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
+use tidesdb_base::key_ranges::is_range;
+use tidesdb_base::limits::MAX_KEY_BYTES;
 
 const EXPIRY_FLAG: u8 = 0x80;
 
@@ -25,6 +28,27 @@ pub struct Operation<'a> {
     pub key: &'a [u8],
     /// The value; empty for deletions.
     pub value: &'a [u8],
+}
+
+impl Operation<'_> {
+    /// The operation, if it is one that a commit can hold. Bytes of a log with the right checksum
+    /// may be made up, and what is built from an operation relies on these bounds: a manifest with
+    /// an empty range would not be read again.
+    ///
+    /// # Errors
+    /// [`Malformed`] for a key of no or too many bytes, and for a range without keys.
+    #[inline]
+    pub fn checked(self) -> Result<Self, Malformed> {
+        let is_key = |bytes: &[u8]| (1..=MAX_KEY_BYTES).contains(&bytes.len());
+        let is_possible = match self.kind {
+            ValueKind::RangeTombstone => {
+                let ends = self.value.is_empty() || is_key(self.value);
+                ends && is_range(self.key, self.value)
+            }
+            _ => true,
+        };
+        if is_key(self.key) && is_possible { Ok(self) } else { Err(Malformed) }
+    }
 }
 
 /// Appends operations to a buffer.

@@ -5,6 +5,9 @@
 //! all: the tombstone hides what earlier commits did, and what the batch does afterwards stays.
 //! Commits and recovery both apply a payload through [`SurvivingOperations`], so they agree.
 //!
+//! A payload may have a gigabyte of operations of a few bytes each. So which ones are undone is
+//! found backwards by [`AT_A_TIME`] operations: all of them at once would take ten times its bytes.
+//!
 //! Threads: plain data. A payload without range deletions costs one look at its operations more.
 
 use std::collections::HashMap;
@@ -15,7 +18,11 @@ use tidesdb_base::key_ranges::KeyRangeUnion;
 
 use super::{BatchReader, Operation};
 
-/// Reads the operations of a payload in order, without those that a later one of them undoes.
+/// So many operations are decoded together.
+const AT_A_TIME: usize = 4096;
+
+/// Reads the operations of a payload in order, without those that a later one of them undoes. What
+/// no commit can hold is malformed: [`Operation::checked`].
 #[derive(Clone, Debug)]
 pub struct SurvivingOperations<'a> {
     reader: BatchReader<'a>,
@@ -45,23 +52,37 @@ impl<'a> SurvivingOperations<'a> {
             let undone = self.undone.get(self.at).copied().unwrap_or(false);
             self.at += 1;
             if !undone {
-                return Some((offset, item));
+                return Some((offset, item.and_then(Operation::checked)));
             }
         }
     }
 }
 
 /// Which operations are undone, by their places.
-fn undone(reader: BatchReader<'_>) -> Vec<bool> {
-    let operations: Vec<Operation<'_>> = reader.flatten().collect();
+fn undone(mut reader: BatchReader<'_>) -> Vec<bool> {
+    // Readers at the beginning of each part of the payload.
+    let (mut parts, mut count) = (Vec::new(), 0);
+    loop {
+        let begin = reader.clone();
+        let operations = reader.by_ref().take(AT_A_TIME).flatten().count();
+        if operations == 0 {
+            break;
+        }
+        parts.push((begin, count));
+        count += operations;
+    }
     let mut deleted: HashMap<u32, KeyRangeUnion<'_>> = HashMap::new();
-    let mut undone = vec![false; operations.len()];
-    for (operation, undone) in operations.iter().zip(&mut undone).rev() {
-        let ranges = deleted.entry(operation.family).or_default();
-        if operation.kind == ValueKind::RangeTombstone {
-            ranges.insert(operation.key, operation.value);
-        } else {
-            *undone = ranges.contains(operation.key);
+    let mut undone = vec![false; count];
+    for (begin, first) in parts.into_iter().rev() {
+        let operations: Vec<Operation<'_>> = begin.take(AT_A_TIME).flatten().collect();
+        let places = undone.get_mut(first..).unwrap_or_default();
+        for (operation, undone) in operations.iter().zip(places).rev() {
+            let ranges = deleted.entry(operation.family).or_default();
+            if operation.kind == ValueKind::RangeTombstone {
+                ranges.insert(operation.key, operation.value);
+            } else {
+                *undone = ranges.contains(operation.key);
+            }
         }
     }
     undone
@@ -78,6 +99,8 @@ impl<'a> Iterator for SurvivingOperations<'a> {
 
 #[cfg(test)]
 mod tests {
+    use tidesdb_base::limits::MAX_KEY_BYTES;
+
     use super::*;
     use crate::wal::BatchWriter;
 
@@ -110,6 +133,54 @@ mod tests {
             [2, 4, 5, 6]
         );
         assert_eq!(survivors(&[(1, Value, b"b", b"1"), (1, Value, b"b", b"2")]), [0, 1]);
+    }
+
+    #[test]
+    fn a_range_deletion_undoes_what_stands_far_before_it() {
+        let (count, mut payload) = (3 * AT_A_TIME + 7, Vec::new());
+        let mut operation = |kind, key: &[u8], value: &[u8]| {
+            let operation = Operation { family: 1, kind, expires_at: 0, key, value };
+            BatchWriter::new(&mut payload).push(operation);
+        };
+        let keys: Vec<_> = (0..count).map(|n| format!("{n:06}").into_bytes()).collect();
+        let (from, until) = (&keys[AT_A_TIME - 2], &keys[AT_A_TIME + 1]);
+        for (n, key) in keys.iter().enumerate() {
+            operation(ValueKind::Value, key, b"");
+            if n == 2 * AT_A_TIME {
+                operation(ValueKind::RangeTombstone, from, until);
+            }
+        }
+        operation(ValueKind::RangeTombstone, &keys[count - 1], b"");
+        let left: Vec<_> = SurvivingOperations::new(&payload)
+            .map(Result::unwrap)
+            .filter(|operation| operation.kind == ValueKind::Value)
+            .map(|operation| operation.key.to_vec())
+            .collect();
+        let mut expected = keys.clone();
+        expected.pop();
+        expected.drain(AT_A_TIME - 2..=AT_A_TIME);
+        assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn what_no_commit_can_hold_is_malformed() {
+        use ValueKind::{RangeTombstone, Tombstone, Value};
+        let long = vec![b'k'; MAX_KEY_BYTES];
+        let longer = vec![b'k'; MAX_KEY_BYTES + 1];
+        let is_sound = |kind, key: &[u8], value: &[u8]| {
+            let mut payload = Vec::new();
+            let operation = Operation { family: 1, kind, expires_at: 0, key, value };
+            BatchWriter::new(&mut payload).push(operation);
+            SurvivingOperations::new(&payload).all(|read| read == Ok(operation))
+        };
+        for kind in [Value, Tombstone, RangeTombstone] {
+            assert!(is_sound(kind, &long, b""));
+            assert!(!is_sound(kind, &longer, b""));
+            assert!(!is_sound(kind, b"", b""));
+        }
+        assert!(is_sound(RangeTombstone, b"a", &long) && is_sound(Value, b"k", &longer));
+        assert!(!is_sound(RangeTombstone, b"a", &longer));
+        assert!(!is_sound(RangeTombstone, b"b", b"b") && !is_sound(RangeTombstone, b"b", b"a"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::Result;
 use tidesdb_files::vlog::ValuePointer;
-use tidesdb_files::wal::{BatchReader, RECORDS_OFFSET, RecordKind, SegmentReader};
+use tidesdb_files::wal::{BatchReader, Operation, RECORDS_OFFSET, RecordKind, SegmentReader};
 
 use super::{Inspected, Item, Visit};
 
@@ -66,7 +66,7 @@ pub(super) fn inspect(inspected: &Inspected<'_>, visit: Visit<'_>) -> Result<()>
         let mut operations = Vec::new();
         let (mut count, mut malformed) = (0_u64, false);
         for operation in BatchReader::new(record.payload) {
-            let Ok(operation) = operation else {
+            let Ok(operation) = operation.and_then(Operation::checked) else {
                 malformed = true;
                 break;
             };
