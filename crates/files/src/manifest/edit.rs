@@ -191,6 +191,22 @@ impl Edit {
         }
     }
 
+    /// Appends the stored form of the first of these changes, until `out` has so many bytes. True
+    /// when that was all of them.
+    pub(super) fn encode_some(
+        changes: &mut std::slice::Iter<'_, Change>,
+        bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        for change in changes.by_ref() {
+            change.encode(out);
+            if out.len() >= bytes {
+                break;
+            }
+        }
+        changes.len() == 0
+    }
+
     /// Reads the stored form.
     ///
     /// # Errors

@@ -5,10 +5,14 @@ use std::path::Path;
 use tidesdb_base::checksum;
 use tidesdb_base::codec::Decoder;
 use tidesdb_base::error::{Error, Result};
+use tidesdb_sys::memory::available_bytes;
 use tidesdb_sys::vfs::File;
 
 use super::edit::Edit;
 use super::{HEADER_BYTES, MAGIC, OLDEST_VERSION, RECORD_HEADER_BYTES, VERSION};
+
+/// Of a longer manifest it is asked first whether the machine has as much memory.
+const LARGE_BYTES: u64 = 1 << 30;
 
 /// Reads the edits of manifest `number`, each with its offset, and the offset behind the last one.
 ///
@@ -17,7 +21,8 @@ use super::{HEADER_BYTES, MAGIC, OLDEST_VERSION, RECORD_HEADER_BYTES, VERSION};
 /// is damage, and so is one behind which the search for others is given up.
 ///
 /// # Errors
-/// [`Error::Corruption`] for damage, [`Error::NotADatabase`] for another version, [`Error::Io`].
+/// [`Error::Corruption`] for damage, [`Error::NotADatabase`] for another version,
+/// [`Error::OutOfMemory`], [`Error::Io`].
 pub fn read_manifest(file: &dyn File, path: &Path, number: u64) -> Result<(Vec<(u64, Edit)>, u64)> {
     let bytes = read_whole(file, path)?;
     check_header(&bytes, path, number)?;
@@ -43,11 +48,14 @@ pub fn read_manifest(file: &dyn File, path: &Path, number: u64) -> Result<(Vec<(
 
 pub(super) fn read_whole(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
     let length = file.len().map_err(|e| Error::io("read length", path, e))?;
-    let length = usize::try_from(length)
-        .ok()
-        .filter(|&length| length <= 1 << 32)
-        .ok_or_else(|| Error::corruption(path, 0, format!("manifest of {length} bytes")))?;
-    let mut bytes = vec![0; length];
+    // The length is what a file says of itself, and one with holes takes no space.
+    let no_memory = Error::OutOfMemory("the manifest");
+    if length > LARGE_BYTES && available_bytes().is_some_and(|available| length > available) {
+        return Err(no_memory);
+    }
+    let (length, mut bytes) = (usize::try_from(length).unwrap_or(usize::MAX), Vec::new());
+    bytes.try_reserve_exact(length).map_err(|_| no_memory)?;
+    bytes.resize(length, 0);
     file.read_exact_at(&mut bytes, 0).map_err(|e| Error::io("read", path, e))?;
     Ok(bytes)
 }

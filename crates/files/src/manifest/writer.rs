@@ -13,6 +13,12 @@ use super::edit::Edit;
 use super::{HEADER_BYTES, MAGIC, RECORD_HEADER_BYTES, Unsynced, VERSION};
 use crate::naming;
 
+/// Where the record of a snapshot is cut. The limit of a record is four gigabytes, which all tables
+/// of very many copied families can pass; and the bytes of a record lie in memory at once. No
+/// database of a usual size has a snapshot of several records: with one, a file that lost its end
+/// has no snapshot at all, and can't be taken for that of a smaller database.
+const SNAPSHOT_RECORD_BYTES: usize = 256 << 20;
+
 /// The open manifest file. One thread appends at a time.
 #[derive(Debug)]
 pub struct ManifestWriter {
@@ -23,8 +29,8 @@ pub struct ManifestWriter {
 }
 
 impl ManifestWriter {
-    /// Creates manifest `number` in `dir` with `snapshot` as its first record, and syncs it. The
-    /// caller still has to make it the current one.
+    /// Creates manifest `number` in `dir` that begins with `snapshot`, in one record or, if it is
+    /// very large, in some, and syncs it. The caller still has to make it the current one.
     ///
     /// # Errors
     /// [`Error::Io`] when a file operation fails; the file may then be left behind and is removed
@@ -56,7 +62,7 @@ impl ManifestWriter {
         put_u64(&mut header, number);
         file.write_all_at(&header, 0).map_err(|e| Error::io("write", &path, e))?;
         let mut writer = Self { file, path, number, offset: HEADER_BYTES as u64 };
-        writer.offset = writer.write(std::slice::from_ref(snapshot))?;
+        writer.write_snapshot(snapshot, SNAPSHOT_RECORD_BYTES)?;
         let unsynced = Unsynced::new(writer.path.clone(), Arc::clone(&writer.file));
         Ok((writer, unsynced))
     }
@@ -115,6 +121,23 @@ impl ManifestWriter {
         Ok(())
     }
 
+    /// Writes the changes of an edit to records that are cut at so many bytes.
+    fn write_snapshot(&mut self, snapshot: &Edit, record_bytes: usize) -> Result<()> {
+        let mut changes = snapshot.changes.iter();
+        loop {
+            let mut record = vec![0; RECORD_HEADER_BYTES];
+            let is_all = Edit::encode_some(&mut changes, record_bytes, &mut record);
+            seal(&mut record, self.number, self.offset)?;
+            self.file
+                .write_all_at(&record, self.offset)
+                .map_err(|e| Error::io("write", &self.path, e))?;
+            self.offset += record.len() as u64;
+            if is_all {
+                return Ok(());
+            }
+        }
+    }
+
     /// Writes edits behind the last record. Returns where they end.
     fn write(&self, edits: &[Edit]) -> Result<u64> {
         let mut records = Vec::new();
@@ -148,4 +171,37 @@ fn seal(record: &mut [u8], number: u64, offset: u64) -> Result<()> {
     place_of_length.copy_from_slice(&length.to_le_bytes());
     place_of_sum.copy_from_slice(&checksum::placed(number, offset, body).to_le_bytes());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_sim::SimVfs;
+
+    use super::*;
+    use crate::manifest::{Change, read_manifest};
+
+    #[test]
+    fn a_snapshot_may_take_several_records() {
+        let changes: Vec<_> = (0..100).map(|number| Change::NextFile { number }).collect();
+        let snapshot = Edit::new(changes.clone());
+        for (number, record_bytes, records) in
+            [(1, 1 << 20, 1), (2, RECORD_HEADER_BYTES + 40, 5), (3, 1, 100)]
+        {
+            let (vfs, dir) = (SimVfs::new(1), Path::new("/db"));
+            vfs.create_dir(dir).unwrap();
+            let (mut writer, _) =
+                ManifestWriter::write_new(vfs.as_ref(), dir, number, &Edit::new(Vec::new()))
+                    .unwrap();
+            writer.offset = HEADER_BYTES as u64;
+            writer.write_snapshot(&snapshot, record_bytes).unwrap();
+            writer.append(&Edit::new(vec![Change::NextFile { number: 100 }])).unwrap();
+            let path = dir.join(naming::FileKind::Manifest(number).name());
+            let file = vfs.open(&path, OpenMode::Read).unwrap();
+            let (edits, end) = read_manifest(file.as_ref(), &path, number).unwrap();
+            assert_eq!((edits.len(), end), (records + 1, writer.bytes()));
+            let read: Vec<_> = edits.into_iter().flat_map(|(_, edit)| edit.changes).collect();
+            assert_eq!(read.len(), 101);
+            assert_eq!(read[..100], changes);
+        }
+    }
 }

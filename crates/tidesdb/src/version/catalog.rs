@@ -214,9 +214,10 @@ impl Catalog {
     ) -> Result<()> {
         let outcome = self.propose(changes);
         match &outcome {
-            Outcome::Refused(Error::Io { .. }) => self.remove(&files()),
+            // One that contradicts the state may name files that are in use.
+            Outcome::Applied | Outcome::Refused(Error::Internal(_)) => {}
+            Outcome::Refused(_) => self.remove(&files()),
             Outcome::Uncertain(_) => self.uncertain.extend(files()),
-            Outcome::Applied | Outcome::Refused(_) => {}
         }
         outcome.applied()
     }
