@@ -119,7 +119,7 @@ impl Failures {
 fn make_durable(vfs: &dyn Vfs, segment: &Retained, synced: u64) -> Result<()> {
     let path = &segment.path;
     let file = match vfs.open(path, OpenMode::ReadWrite) {
-        Err(e) if is_read_only(&e) => return Ok(()),
+        Err(e) if is_read_only(&e) => return sync_as_it_is(vfs, path),
         other => other.map_err(|e| Error::io("open", path, e))?,
     };
     let until = segment.file_bytes.min(RECORDS_OFFSET + (segment.end - segment.base));
@@ -128,6 +128,16 @@ fn make_durable(vfs: &dyn Vfs, segment: &Retained, synced: u64) -> Result<()> {
     let from = from.map_or(0, |records| RECORDS_OFFSET + records).min(until);
     let rewritten = rewrite(file.as_ref(), from, until).and_then(|()| file.sync_data());
     match rewritten {
+        Err(e) if is_read_only(&e) => Ok(()),
+        other => other.map_err(|e| Error::io("sync", path, e)),
+    }
+}
+
+/// Syncs a segment that may only be read. Its directory may be one that can be written to: then
+/// newer segments build on it.
+fn sync_as_it_is(vfs: &dyn Vfs, path: &Path) -> Result<()> {
+    match vfs.open(path, OpenMode::Read).and_then(|file| file.sync_data()) {
+        // A volume that nothing can be written to has nothing to sync.
         Err(e) if is_read_only(&e) => Ok(()),
         other => other.map_err(|e| Error::io("sync", path, e)),
     }
@@ -153,4 +163,39 @@ fn rewrite(file: &dyn File, from: u64, until: u64) -> io::Result<()> {
         at += count as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_sim::{CrashProfile, FaultError, FaultKind, FaultVfs, Op, OpSet, SimVfs};
+
+    use super::*;
+
+    /// Of another user, say, in a directory that both may write to.
+    #[test]
+    fn a_segment_that_may_only_be_read_is_synced_all_the_same() {
+        let (sim, dir) = (SimVfs::new(1), Path::new("/db"));
+        sim.create_dir(dir).unwrap();
+        sim.sync_dir(Path::new("/")).unwrap();
+        let path = dir.join("1.log");
+        let file = sim.open(&path, OpenMode::CreateNew).unwrap();
+        file.write_all_at(b"records that are not on disk", 0).unwrap();
+        sim.sync_dir(dir).unwrap();
+        let file_bytes = file.len().unwrap();
+        let end = file_bytes.saturating_sub(RECORDS_OFFSET);
+        let unsynced = None;
+        let segment = Retained { number: 1, base: 0, end, path, file_bytes, unsynced };
+        let faults = FaultVfs::new(Arc::clone(&sim) as _);
+        faults.count_only(OpSet::of(&[Op::Open]));
+        // The opening for writing; that for reading succeeds.
+        let refused = FaultError::Kind(io::ErrorKind::PermissionDenied);
+        faults.fail_call(0, FaultKind::Once, refused);
+        make_durable(faults.as_ref(), &segment, 0).unwrap();
+        assert_eq!(faults.fired(), 1);
+        let image = sim.crash_image(CrashProfile::Nothing, 1);
+        let left = image.open(&segment.path, OpenMode::Read).unwrap();
+        let mut bytes = vec![0; usize::try_from(file_bytes).unwrap()];
+        left.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(bytes, b"records that are not on disk");
+    }
 }
