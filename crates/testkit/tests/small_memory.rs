@@ -4,11 +4,14 @@
 #![expect(clippy::unwrap_used, reason = "test helpers fail by panicking")]
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use tidesdb::{Components, Db, DbOptions, FamilyOptions, ScanOptions, SyncMode, WriteBatch};
-use tidesdb_sim::{CrashProfile, ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
+use tidesdb::{Components, Db, DbOptions, Error, FamilyOptions, Result, ScanOptions};
+use tidesdb::{SyncMode, WriteBatch};
+use tidesdb_sim::{CrashProfile, FaultError, FaultKind, FaultVfs, ManualClock, ManualScheduler};
+use tidesdb_sim::{MutationKind, Op, OpSet, Phase, SimVfs};
 use tidesdb_sys::vfs::Vfs;
 use tidesdb_testkit::inspect::deep_check;
 
@@ -21,9 +24,13 @@ const FAMILIES: [&str; 3] = ["often", "sometimes", "rarely"];
 type Model = [BTreeMap<Vec<u8>, Vec<u8>>; 3];
 
 fn open(sim: &Arc<SimVfs>, budget: u64, options: DbOptions) -> Db {
+    try_open(Arc::clone(sim) as _, budget, options).unwrap()
+}
+
+fn try_open(vfs: Arc<dyn Vfs>, budget: u64, options: DbOptions) -> Result<Db> {
     let options = options.log_segment_bytes(64 << 10).max_memory_usage(budget);
     let components = Components {
-        vfs: Arc::clone(sim) as _,
+        vfs,
         scheduler: Arc::new(ManualScheduler::new(1)),
         clock: Arc::new(ManualClock::new(1_000_000)),
     };
@@ -32,7 +39,6 @@ fn open(sim: &Arc<SimVfs>, budget: u64, options: DbOptions) -> Db {
         options.sync_mode(SyncMode::Interval { interval_us: 1_000_000_000 }),
         components,
     )
-    .unwrap()
 }
 
 /// A disk after the death of a process with much memory, and what it holds: three times as much
@@ -139,4 +145,33 @@ fn a_log_larger_than_memory_can_be_read_where_nothing_can_be_written() {
     full.set_capacity(Some(used + (300 << 10)));
     check(&open(&full, SMALL, DbOptions::default()), &model, "on a full disk");
     check(&open(&sim, SMALL, DbOptions::default().read_only(true)), &model, "for reading");
+}
+
+/// I-240. After any failure the rest of the log was taken into memory, whatever the budget.
+#[test]
+fn an_opening_that_can_not_write_tables_takes_no_more_memory() {
+    let (sim, model) = with_large_log();
+    let (mut refused, mut calls) = (0, 0);
+    for failing in 0.. {
+        let image = sim.fork();
+        let faults = FaultVfs::new(Arc::clone(&image) as _);
+        faults.count_only(OpSet::of(&[Op::Create]));
+        faults.fail_call(failing, FaultKind::Forever, FaultError::Kind(ErrorKind::Other));
+        match try_open(faults.clone(), SMALL, DbOptions::default()) {
+            Err(Error::Io { .. }) => refused += 1,
+            Err(other) => panic!("{failing}: {other:?}"),
+            Ok(db) => {
+                let bytes = db.stats().memtable_bytes;
+                assert!(bytes <= SMALL * 3 / 4, "{failing}: {bytes} bytes");
+            }
+        }
+        if faults.fired() == 0 {
+            calls = failing;
+            break;
+        }
+        if failing % 5 == 0 {
+            check(&open(&image, SMALL, DbOptions::default()), &model, "after a failed opening");
+        }
+    }
+    assert!(refused >= 6 && calls >= 10, "{refused} of {calls}");
 }

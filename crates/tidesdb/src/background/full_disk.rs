@@ -130,16 +130,26 @@ impl Core {
         // A listener may commit, and wait for another thread that does.
         let _reported_later = HeldEvents::new();
         let Some(_at_work) = Reclaiming::begin(self) else { return };
-        for family in self.families.all() {
-            self.write_out(&family);
+        let families = self.families.all();
+        for family in &families {
+            self.write_out(family);
         }
         self.storage.log.remove_free_segments();
+        families.iter().for_each(|family| self.schedule_compaction(family));
     }
 
-    /// Writes the family's memory to tables, until that fails or a pause begins.
+    /// Writes the family's memory to tables, until that fails or a pause begins. A failure is kept
+    /// as that of a background flush, which is tried again when there is space (I-239): a family
+    /// that no one writes to has nothing else to wake it.
     fn write_out(&self, family: &Arc<FamilyState>) {
         let flush_all = || {
-            while !self.work.control.is_paused() && matches!(self.flush_oldest(family), Ok(true)) {}
+            while !self.work.control.is_paused() {
+                match self.flush_oldest(family) {
+                    Ok(true) => {}
+                    Ok(false) => return drop(family.flushes.failure.take()),
+                    Err(e) => return self.note_failure(family, &family.flushes.failure, e),
+                }
+            }
         };
         flush_all();
         // Where they find no space, each try would freeze a memtable more.
@@ -161,14 +171,13 @@ impl Core {
         self.remove_orphans();
         // In a log that failed for want of space nothing can be deleted.
         self.repair_log_now();
-        let mut is_all = true;
-        for family in self.families.all() {
-            family.flushes.failure.take();
-            self.write_out(&family);
+        let (families, mut is_all) = (self.families.all(), true);
+        for family in &families {
+            self.write_out(family);
             // What could be collected is; the rest stays as it is.
-            let collected = self.reclaim_tables(&family);
+            let collected = self.reclaim_tables(family);
             is_all &= family.view.load().frozen.is_empty() && matches!(collected, Ok(true));
-            self.read_failed_files_later(&family);
+            self.read_failed_files_later(family);
             self.storage.files.obsolete.sweep();
         }
         if !is_all {
@@ -177,6 +186,8 @@ impl Core {
         self.storage.log.remove_free_segments();
         self.review_disk(0);
         self.flow.disk.end_reclaim(half_of_the_time_since(self.env.clock.as_ref(), started));
+        // What was flushed meanwhile found all runs claimed.
+        families.iter().for_each(|family| self.schedule_compaction(family));
     }
 }
 

@@ -198,14 +198,12 @@ impl<'a> TableRewrite<'a> {
     /// `None` when there is nothing to remove from the table.
     fn of(version: &'a Version, table: &'a Arc<TableFile>, emptied: Option<u64>) -> Option<Self> {
         let record = &table.record;
-        let own = version.runs.iter().position(|run| run.tables.iter().any(|t| is(t, table)))?;
-        let near = |other: &Arc<TableFile>| {
-            other.record.smallest_key <= record.largest_key
-                && other.record.largest_key >= record.smallest_key
-        };
-        let in_run = |(at, run): (usize, &Run)| -> Vec<Arc<TableFile>> {
-            let tables = run.tables.iter();
-            tables.filter(|t| if at == own { is(t, table) } else { near(t) }).cloned().collect()
+        let (smallest, largest) = (&record.smallest_key, &record.largest_key);
+        let has = |run: &Run| run.tables_over(smallest, largest).iter().any(|t| is(t, table));
+        let own = version.runs.iter().position(has)?;
+        let in_run = |(at, run): (usize, &Run)| match at == own {
+            true => vec![Arc::clone(table)],
+            false => run.tables_over(smallest, largest).to_vec(),
         };
         let runs: Vec<_> = version.runs.iter().enumerate().map(in_run).collect();
         let hidden = runs.iter().take(own).any(|newer| !newer.is_empty());

@@ -58,16 +58,18 @@ impl UnreplayedLog {
     /// Replays it, and writes to tables what must make room for it.
     ///
     /// # Errors
-    /// As [`replay_rest`].
+    /// As [`replay_rest`], and of what could not be written. The mark and the pause stay then: a
+    /// flush would take what was not replayed for flushed.
     pub(super) fn load(&self, core: &Arc<Core>, workers: &Workers, most_bytes: u64) -> Result<()> {
         // What freezes a memtable meanwhile would do so in the middle of a stretch.
         core.work.control.pause();
         core.memory.pool.set_populates(true);
-        let result = self.load_by_stretches(core, workers, most_bytes);
+        let loaded = self.load_by_stretches(core, workers, most_bytes);
         core.memory.pool.set_populates(false);
+        loaded?;
         core.storage.replayed_through.set(None);
         core.work.control.resume();
-        result
+        Ok(())
     }
 
     fn load_by_stretches(
@@ -79,9 +81,10 @@ impl UnreplayedLog {
         let mut last = Some(self.after);
         while let Some(after) = last {
             core.storage.replayed_through.set(last);
-            if write_out(core).is_err() {
+            match write_out(core) {
                 // Without space for tables the database can be read at least, in more memory.
-                most_bytes = u64::MAX;
+                Err(e) if e.is_disk_full() => most_bytes = u64::MAX,
+                other => other?,
             }
             let targets = self.targets(core, after, most_bytes);
             let place = (after, self.manifest.as_path());

@@ -9,6 +9,7 @@ use tidesdb_base::compress::Compression;
 use tidesdb_base::error::ErrorKind;
 use tidesdb_base::event::{Event, EventListener, LogLevel};
 use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 use tidesdb_sys::vfs::Vfs;
 
@@ -100,6 +101,64 @@ fn a_listener_may_delete_while_its_thread_frees_the_disk() {
 #[test]
 fn a_listener_may_wait_for_a_deletion_while_its_thread_frees_the_disk() {
     delete_when_reported(true);
+}
+
+/// With a scheduler that does nothing by itself.
+fn open_by_hand(sim: &Arc<SimVfs>) -> (Db, Family, Arc<ManualScheduler>) {
+    let scheduler = Arc::new(ManualScheduler::new(1));
+    let components = Components {
+        vfs: Arc::clone(sim) as _,
+        scheduler: Arc::clone(&scheduler) as _,
+        clock: Arc::new(ManualClock::new(1000)),
+    };
+    let options = DbOptions::default().log_segment_bytes(64 << 10);
+    let db = Db::open_with("/db", options, components).unwrap();
+    let family = FamilyOptions::default().min_disk_space(0).l1_file_count_trigger(2);
+    let family = db.create_family("family", family).unwrap();
+    (db, family, scheduler)
+}
+
+/// No one writes to the family, and the thread that freed the disk is gone.
+#[test]
+fn what_found_no_space_is_written_out_when_there_is_some() {
+    let frees: [fn(&Core); 2] = [Core::reclaim_disk_now, Core::write_memory_out];
+    for free_the_disk in frees {
+        let sim = SimVfs::new(1);
+        let (db, family, scheduler) = open_by_hand(&sim);
+        let mut value = vec![0; 100 << 10];
+        SplitMix64::new(1).fill(&mut value);
+        family.put(b"key", &value).unwrap();
+        scheduler.run_until_idle();
+        fill(&sim, 8 << 10);
+        free_the_disk(db.core());
+        let left = || family.state().view.load().frozen.len();
+        assert_eq!((left(), family.state().current_version().runs.len()), (1, 0));
+        sim.set_capacity(None);
+        for _ in 0..10 {
+            scheduler.fire_timer();
+            scheduler.run_until_idle();
+        }
+        assert_eq!((left(), family.state().current_version().runs.len()), (0, 1));
+    }
+}
+
+/// While the disk is freed all runs are claimed, so nothing that is flushed then has a compaction.
+#[test]
+fn runs_that_come_while_the_disk_is_freed_are_compacted() {
+    let frees: [fn(&Core); 2] = [Core::reclaim_disk_now, Core::write_memory_out];
+    for free_the_disk in frees {
+        let sim = SimVfs::new(1);
+        let (db, family, scheduler) = open_by_hand(&sim);
+        // Twice the trigger are compacted at once.
+        for n in 0..4_u8 {
+            family.put(&[n % 2], &[n; 500]).unwrap();
+            scheduler.run_until_idle();
+            free_the_disk(db.core());
+        }
+        assert_eq!(family.state().current_version().runs.len(), 4);
+        scheduler.run_until_idle();
+        assert_eq!(family.state().current_version().runs.len(), 1);
+    }
 }
 
 /// A pause saw no work where a caller's thread flushed for the sake of space, and files changed
