@@ -44,10 +44,15 @@ pub struct Database {
     pub finish_compactions_on_close: bool,
     /// A close has begun: calls that come now are refused.
     closing: AtomicBool,
-    /// Memory of the machine, in bytes.
-    pub total_memory: u64,
-    /// Free memory when the database was opened, in bytes.
-    pub available_memory: u64,
+    pub machine_memory: MachineMemory,
+}
+
+/// Memory of the machine when the database was opened, in bytes.
+#[derive(Clone, Copy)]
+pub struct MachineMemory {
+    pub total: u64,
+    /// What was free, or could be freed at once.
+    pub available: u64,
 }
 
 impl OfDatabase for Database {
@@ -56,8 +61,7 @@ impl OfDatabase for Database {
     }
 }
 
-/// Bytes of the machine's memory: all, and what is free or can be freed at once.
-fn machine_memory() -> (u64, u64) {
+fn machine_memory() -> MachineMemory {
     // SAFETY: a call without pointers.
     let pages = |what| u64::try_from(unsafe { libc::sysconf(what) }).unwrap_or(0);
     let page = pages(libc::_SC_PAGESIZE);
@@ -70,7 +74,7 @@ fn machine_memory() -> (u64, u64) {
         kibibytes.trim().parse::<u64>().ok().map(|kibibytes| kibibytes << 10)
     });
     let free = pages(libc::_SC_AVPHYS_PAGES).saturating_mul(page);
-    (total, available.unwrap_or(free))
+    MachineMemory { total, available: available.unwrap_or(free) }
 }
 
 /// See `tidesdb_raise_open_file_limit` in `db.h`.
@@ -143,8 +147,8 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         log.write(Level::Error, text);
         return refuse(codes::INVALID);
     }
-    let (total, available_memory) = machine_memory();
-    let mut options = db_options(config, total)?;
+    let machine_memory = machine_memory();
+    let mut options = db_options(config, machine_memory.total)?;
     let asked = config.max_memory_usage as u64;
     if asked > 0 && options.max_memory_usage > asked {
         let limit = options.max_memory_usage;
@@ -190,8 +194,7 @@ fn open_with(directory: &Path, config: &Config, log: &Arc<EngineLog>) -> Outcome
         durability: durability(config),
         finish_compactions_on_close: config.finish_compactions_on_close != 0,
         closing: AtomicBool::new(false),
-        total_memory: total,
-        available_memory,
+        machine_memory,
     })
 }
 

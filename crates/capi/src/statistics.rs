@@ -245,8 +245,8 @@ fn of_database(database: &Database) -> DbStats {
     let only_shared = |number: u64| if shared { number } else { 0 };
     DbStats {
         num_column_families: as_int(names.len() as u64),
-        total_memory: database.total_memory,
-        available_memory: database.available_memory,
+        total_memory: database.machine_memory.total,
+        available_memory: database.machine_memory.available,
         resolved_memory_limit: as_size(stats.memory.budget_bytes),
         memory_pressure_level: match stats.memory.level {
             MemoryLevel::Normal => 0,
