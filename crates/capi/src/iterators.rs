@@ -1,7 +1,7 @@
 //! Iterators.
 
 use std::ffi::c_int;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use tidesdb::{Scan, ScanOptions};
 use tidesdb_sys::forks::ProcessMark;
@@ -21,6 +21,32 @@ pub struct IteratorHandle {
     home: ProcessMark,
     /// That of its database.
     log: LogNumber,
+    /// The present key and value, if the last movement found both in memory.
+    row: Option<Row>,
+}
+
+/// A key and a value that lie where a scan has found them. A call for them after the movement would
+/// have to go through what the scan is made of once more; the movement has them at hand.
+///
+/// Invariant: it is there from a movement to the next one, during which the scan leaves the bytes
+/// where they are.
+#[derive(Clone, Copy)]
+struct Row {
+    key: (NonNull<u8>, usize),
+    value: (NonNull<u8>, usize),
+}
+
+/// A slice as C has it.
+#[inline]
+fn start_and_size(bytes: &[u8]) -> (NonNull<u8>, usize) {
+    (NonNull::from(bytes).cast(), bytes.len())
+}
+
+impl Row {
+    #[inline]
+    fn of((key, value): (&[u8], &[u8])) -> Self {
+        Self { key: start_and_size(key), value: start_and_size(value) }
+    }
 }
 
 impl OfDatabase for IteratorHandle {
@@ -56,7 +82,7 @@ pub unsafe extern "C" fn tidesdb_iter_new(
         // Before the scan is made, which may take a while: the family may be dropped meanwhile.
         let (home, log) = (family.home, handle.log_number());
         let scan = handle.transaction.scan(&family.family, ScanOptions::new())?;
-        let pointer = allocator::boxed(IteratorHandle { scan, home, log });
+        let pointer = allocator::boxed(IteratorHandle { scan, home, log, row: None });
         if pointer.is_null() {
             return refuse(codes::MEMORY);
         }
@@ -66,8 +92,15 @@ pub unsafe extern "C" fn tidesdb_iter_new(
 }
 
 impl IteratorHandle {
-    /// The outcome of a movement: whether there is an entry.
-    fn arrived(&self) -> Outcome {
+    /// Moves, and returns whether there is an entry.
+    #[inline]
+    fn go(&mut self, movement: impl FnOnce(&mut Scan) -> tidesdb::Result<()>) -> Outcome {
+        self.row = None;
+        movement(&mut self.scan)?;
+        if let Some((key, value)) = self.scan.key_value_at_hand() {
+            self.row = Some(Row::of((key, value)));
+            return Ok(());
+        }
         if self.scan.valid() { Ok(()) } else { refuse(codes::NOT_FOUND) }
     }
 
@@ -89,8 +122,7 @@ unsafe fn seek(
 ) -> Outcome {
     // SAFETY: by contract.
     let (handle, key) = unsafe { (handle(iter)?, key(key_bytes, key_size)?) };
-    seek(&mut handle.scan, key)?;
-    handle.arrived()
+    handle.go(|scan| seek(scan, key))
 }
 
 /// See `tidesdb_iter_seek` in `db.h`.
@@ -134,8 +166,7 @@ unsafe fn seek_to_end(
 ) -> Outcome {
     // SAFETY: by contract.
     let handle = unsafe { handle(iter) }?;
-    seek(&mut handle.scan)?;
-    handle.arrived()
+    handle.go(seek)
 }
 
 /// See `tidesdb_iter_seek_to_first` in `db.h`.
@@ -166,10 +197,13 @@ unsafe fn step(
     step: impl FnOnce(&mut Scan) -> tidesdb::Result<()>,
 ) -> Outcome {
     // SAFETY: by contract.
-    let handle = unsafe { handle(iter) }?;
-    handle.check_valid()?;
-    step(&mut handle.scan)?;
-    handle.arrived()
+    let moved = unsafe { object_mut(iter) }?;
+    if moved.row.is_none() {
+        // SAFETY: by contract.
+        unsafe { handle(iter) }?.check_valid()?;
+    }
+    // With a row the scan is valid, and refuses to go in another process.
+    moved.go(step)
 }
 
 /// See `tidesdb_iter_next` in `db.h`.
@@ -206,6 +240,7 @@ pub unsafe extern "C" fn tidesdb_iter_valid(iter: *mut IteratorHandle) -> c_int 
 ///
 /// # Safety
 /// Both places are null or may be written to.
+#[inline]
 unsafe fn lend(bytes: &[u8], place: *mut *mut u8, size: *mut usize) -> Outcome {
     if place.is_null() || size.is_null() {
         return refuse(codes::INVALID);
@@ -261,10 +296,45 @@ pub unsafe extern "C" fn tidesdb_iter_key_value(
     value: *mut *mut u8,
     value_size: *mut usize,
 ) -> c_int {
+    // What most calls find is handed out here, where no registers have to be saved for what could
+    // fail: a full scan makes a call for each row.
+    let places = !key.is_null() && !key_size.is_null() && !value.is_null() && !value_size.is_null();
     // SAFETY: the caller's handle, by the interface.
+    if let Some(handle) = unsafe { iter.as_ref() }
+        && let Some(row) = &handle.row
+        && places
+        && handle.home.is_here()
+    {
+        // SAFETY: the caller's places, by the interface, and none is null.
+        unsafe {
+            key.write(row.key.0.as_ptr());
+            key_size.write(row.key.1);
+            value.write(row.value.0.as_ptr());
+            value_size.write(row.value.1);
+        }
+        return codes::SUCCESS;
+    }
+    // SAFETY: the caller's handle and places, by the interface.
+    unsafe { read_key_value(iter, key, key_size, value, value_size) }
+}
+
+/// As [`tidesdb_iter_key_value`], where the movement had not both at hand or an argument is wrong.
+///
+/// # Safety
+/// The handle is null or in use by this thread, and the places are null or may be written to.
+// As C's, so that the call of it is a jump.
+#[inline(never)]
+unsafe extern "C" fn read_key_value(
+    iter: *mut IteratorHandle,
+    key: *mut *mut u8,
+    key_size: *mut usize,
+    value: *mut *mut u8,
+    value_size: *mut usize,
+) -> c_int {
+    // SAFETY: by contract.
     let log = unsafe { log_of(iter) };
     call_of("tidesdb_iter_key_value", log, || {
-        // SAFETY: the caller's handle, by the interface.
+        // SAFETY: by contract.
         let handle = unsafe { handle(iter) }?;
         handle.check_valid()?;
         if key.is_null() || key_size.is_null() || value.is_null() || value_size.is_null() {
@@ -272,9 +342,9 @@ pub unsafe extern "C" fn tidesdb_iter_key_value(
         }
         // Before the outputs are written: they stay as they were when reading fails.
         let (found_key, found_value) = handle.scan.key_value()?;
-        // SAFETY: the caller's places, by the interface.
+        // SAFETY: by contract.
         unsafe { lend(found_key, key, key_size) }?;
-        // SAFETY: as above.
+        // SAFETY: by contract.
         unsafe { lend(found_value, value, value_size) }
     })
 }

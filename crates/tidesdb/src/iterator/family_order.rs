@@ -133,6 +133,14 @@ impl OrderedScan {
         }
     }
 
+    #[inline(always)]
+    pub(super) fn key_value_at_hand(&self) -> Option<(&[u8], &[u8])> {
+        match self.order {
+            None => self.stored.key_value_at_hand(),
+            Some(_) => None,
+        }
+    }
+
     #[inline]
     pub(super) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
         match self.order.as_deref_mut() {

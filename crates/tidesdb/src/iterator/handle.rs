@@ -102,6 +102,15 @@ impl Scan {
         self.scan.key_value()
     }
 
+    /// The present key and value where they lie in memory as they are shown; `None` when the scan
+    /// is not valid, and when [`Scan::key_value`] would have to read or transform something. Both
+    /// stay where they are until the scan moves, is refreshed or dropped.
+    #[inline(always)]
+    #[must_use]
+    pub fn key_value_at_hand(&self) -> Option<(&[u8], &[u8])> {
+        self.scan.key_value_at_hand()
+    }
+
     /// Unix second at which the present entry expires; `None` when it never does, or the scan is
     /// not valid.
     #[must_use]

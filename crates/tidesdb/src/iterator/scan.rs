@@ -154,6 +154,14 @@ impl StoredScan {
         }
     }
 
+    #[inline(always)]
+    pub(super) fn key_value_at_hand(&self) -> Option<(&[u8], &[u8])> {
+        match self.place {
+            Place::OnValue => self.sources.merge.current().map(Source::key_value),
+            Place::OnPointer | Place::Unpositioned | Place::Outside => None,
+        }
+    }
+
     #[inline(never)]
     fn fetch(&self) -> Result<&[u8]> {
         let pointer = self.sources.merge.current().map_or(&[][..], Source::value);
