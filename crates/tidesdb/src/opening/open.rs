@@ -39,7 +39,7 @@ use crate::telemetry::events::Events;
 use crate::telemetry::latency_recorder::LatencyRecorder;
 use crate::telemetry::spans::span;
 use crate::telemetry::{CoreCounters, Telemetry};
-use crate::version::{DirectoryLock, EverSetAside, FileContext, ObsoleteFiles, Orphans};
+use crate::version::{DirectoryLock, FileContext, ObsoleteFiles, Orphans, SetAsideChanges};
 use crate::wal::{LogConfig, Wal};
 
 /// Block size that the cache's slots are laid out for.
@@ -315,7 +315,7 @@ fn shared_memory(
         blocks,
         table_memory: TableMemory::new(Arc::clone(&budget)),
         budget,
-        ever_set_aside: EverSetAside::default(),
+        set_aside_changes: SetAsideChanges::default(),
     });
     (files, memory)
 }

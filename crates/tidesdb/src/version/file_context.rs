@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{DirectoryLock, EverSetAside, ObsoleteFiles};
+use super::{DirectoryLock, ObsoleteFiles, SetAsideChanges};
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::memory::MemoryBudget;
 
@@ -17,5 +17,5 @@ pub(crate) struct FileContext {
     pub blocks: Arc<BlockCache>,
     pub budget: Arc<MemoryBudget>,
     pub table_memory: TableMemory,
-    pub ever_set_aside: EverSetAside,
+    pub set_aside_changes: SetAsideChanges,
 }

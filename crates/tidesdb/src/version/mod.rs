@@ -72,7 +72,7 @@ pub(crate) use self::range_tombstones::{
 };
 pub(crate) use self::run::Run;
 use self::set_aside::SetAside;
-pub(crate) use self::set_aside::{EverSetAside, unreadable_file};
+pub(crate) use self::set_aside::{SetAsideChanges, unreadable_file};
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FilterAnswer, TableFile};
 pub(crate) use self::torn_manifest::TornManifest;

@@ -5,10 +5,11 @@
 //! planning the next compaction and estimating the space of a family costs in proportion to the
 //! runs, and not to the tables: there may be thousands, and both happen with every flush.
 //!
-//! Immutable; any thread may read it.
+//! Immutable, but for what is remembered of damage; any thread may read it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::run_index::RunIndex;
 use super::{KeyCounts, TableFile};
@@ -36,6 +37,7 @@ pub(crate) struct RunTotals {
     pub counts: KeyCounts,
     /// Bytes of values that the tables point at, by number of the value log.
     pub value_references: BTreeMap<u64, u64>,
+    known_damage: KnownDamage,
 }
 
 impl RunTotals {
@@ -99,8 +101,32 @@ impl Run {
     /// Holds a table that could not be read: it takes no part in compactions.
     pub(crate) fn is_damaged(&self) -> bool {
         // Writers ask, and there may be thousands of tables.
-        let ever_set_aside = |table: &Arc<TableFile>| table.context().ever_set_aside.was_any();
-        self.tables.first().is_some_and(ever_set_aside)
-            && self.tables.iter().any(|table| table.is_damaged())
+        let changes = self.tables.first().map_or(0, |table| table.set_aside_changes());
+        let is_damaged = || self.tables.iter().any(|table| table.is_damaged());
+        self.totals.known_damage.at(changes, is_damaged)
+    }
+}
+
+/// Whether a run holds a table that could not be read, as it was found last. Those who ask look at
+/// the tables once for each file of the database that is set aside, or is no more.
+#[derive(Debug, Default)]
+struct KnownDamage {
+    /// The number of these changes when that was found, and in the lowest bit what was found.
+    /// Before the first change there is no damage.
+    found: AtomicU64,
+}
+
+impl KnownDamage {
+    /// What is known after so many changes, or what `look` finds.
+    fn at(&self, changes: u64, look: impl FnOnce() -> bool) -> bool {
+        // ORDERING: relaxed here and below; the word holds all that is known. The caller has seen
+        // the changes before it looks.
+        let found = self.found.load(Ordering::Relaxed);
+        if found >> 1 == changes {
+            return found & 1 == 1;
+        }
+        let is_damaged = look();
+        self.found.store(changes << 1 | u64::from(is_damaged), Ordering::Relaxed);
+        is_damaged
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::Error;
@@ -20,17 +20,38 @@ pub(crate) fn unreadable_file(why: &Error) -> Option<&Path> {
     }
 }
 
-/// Whether a file of the database was set aside since it was opened; nothing takes that back. As
-/// long as none was, this says so without a look at each.
+/// How often a file of the database was set aside, or was no more, since it was opened. As long as
+/// that is the same, what was found by a look at many files holds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct EverSetAside(Arc<AtomicBool>);
+pub(crate) struct SetAsideChanges(Arc<Changes>);
 
-impl EverSetAside {
-    /// True once one was.
+#[derive(Debug, Default)]
+struct Changes {
+    count: AtomicU64,
+    /// Looks at single files.
+    #[cfg(test)]
+    looks: AtomicU64,
+}
+
+impl SetAsideChanges {
+    /// How many there were.
     #[inline]
-    pub(crate) fn was_any(&self) -> bool {
-        // ORDERING: acquire pairs with the release in `set`: who sees it finds the file.
-        self.0.load(Ordering::Acquire)
+    pub(crate) fn count(&self) -> u64 {
+        // ORDERING: acquire pairs with the release in `note`: who sees the change finds the file as
+        // it is since.
+        self.0.count.load(Ordering::Acquire)
+    }
+
+    fn note(&self) {
+        // ORDERING: release, behind the change; see `count`.
+        self.0.count.fetch_add(1, Ordering::Release);
+    }
+
+    /// Looks at single files so far.
+    #[cfg(test)]
+    pub(super) fn looks(&self) -> u64 {
+        // ORDERING: relaxed; a count.
+        self.0.looks.load(Ordering::Relaxed)
     }
 }
 
@@ -39,13 +60,13 @@ impl EverSetAside {
 #[derive(Debug)]
 pub(crate) struct SetAside {
     why: ArcSwapOption<Error>,
-    ever: EverSetAside,
+    changes: SetAsideChanges,
 }
 
 impl SetAside {
-    /// Of a file that is not set aside; `ever` is its database's.
-    pub(super) fn new(ever: &EverSetAside) -> Self {
-        Self { why: ArcSwapOption::empty(), ever: ever.clone() }
+    /// Of a file that is not set aside; `changes` are its database's.
+    pub(super) fn new(changes: &SetAsideChanges) -> Self {
+        Self { why: ArcSwapOption::empty(), changes: changes.clone() }
     }
 
     /// Has compactions leave the file alone. What was found first stays.
@@ -53,12 +74,15 @@ impl SetAside {
         if !self.is_set() {
             self.why.store(Some(Arc::new(why.clone())));
         }
-        // ORDERING: release, behind the store; see `was_any`.
-        self.ever.0.store(true, Ordering::Release);
+        // Also when it was set: who finds it so must not go by what was known before.
+        self.changes.note();
     }
 
     /// True once a compaction could not read the file.
     pub(crate) fn is_set(&self) -> bool {
+        // ORDERING: relaxed; a count.
+        #[cfg(test)]
+        self.changes.0.looks.fetch_add(1, Ordering::Relaxed);
         self.why.load().is_some()
     }
 
@@ -77,6 +101,7 @@ impl SetAside {
     pub(crate) fn forget_failed_read(&self) {
         if self.is_failed_read() {
             self.why.store(None);
+            self.changes.note();
         }
     }
 }

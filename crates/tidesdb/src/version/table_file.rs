@@ -64,7 +64,7 @@ impl TableFile {
         let budget = &file.context().budget;
         budget.take(Holder::References, reference_bytes(&record));
         budget.take(Holder::TableRecords, record_bytes(&record));
-        let set_aside = SetAside::new(&file.context().ever_set_aside);
+        let set_aside = SetAside::new(&file.context().set_aside_changes);
         Arc::new(Self {
             record,
             file,
@@ -77,11 +77,6 @@ impl TableFile {
             contents: OnceLock::new(),
             measured: Mutex::default(),
         })
-    }
-
-    /// What the files of its database share.
-    pub(super) fn context(&self) -> &FileContext {
-        self.file.context()
     }
 
     /// The table if it is open.
@@ -214,6 +209,11 @@ impl TableFile {
     /// True once a compaction could not read the table.
     pub(crate) fn is_damaged(&self) -> bool {
         self.set_aside.is_set()
+    }
+
+    /// How often a file of its database was set aside, or was no more.
+    pub(super) fn set_aside_changes(&self) -> u64 {
+        self.file.context().set_aside_changes.count()
     }
 
     /// Makes sure that so many versions are all that the table holds (I-33).

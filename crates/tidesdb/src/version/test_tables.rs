@@ -9,7 +9,7 @@ use tidesdb_lockfree::arena::BlockPool;
 use tidesdb_sim::SimVfs;
 use tidesdb_sys::vfs::Vfs;
 
-use super::{DirectoryLock, EverSetAside, FileContext, ObsoleteFiles, TableFile};
+use super::{DirectoryLock, FileContext, ObsoleteFiles, SetAsideChanges, TableFile};
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::memory::MemoryBudget;
 
@@ -27,7 +27,7 @@ pub(crate) fn context() -> Arc<FileContext> {
         blocks,
         table_memory: TableMemory::new(Arc::clone(&budget)),
         budget,
-        ever_set_aside: EverSetAside::default(),
+        set_aside_changes: SetAsideChanges::default(),
     })
 }
 

@@ -163,6 +163,50 @@ fn runs_that_compactions_cannot_take_do_not_count_as_young() {
     assert_eq!(version.young_runs(), 2);
 }
 
+/// Once any file of the database had been set aside, be it for a moment, each lump of writes had
+/// every table of the family looked at.
+#[test]
+fn writers_look_at_no_table_until_another_file_is_set_aside() {
+    const TABLES: u64 = 100;
+    let context = context();
+    let tables = (0..TABLES).map(|n| table(&context, (2, n % 10), n, (n / 10) * KEYS));
+    let mut version = Version::of_tables(tables, BTreeMap::new());
+    let elsewhere = table(&context, (1, 1), 1000, 0);
+    let looks = || context.set_aside_changes.looks();
+    let mergeable = |version: &Version| {
+        let before = looks();
+        let found = version.mergeable_runs().count();
+        for _ in 0..100 {
+            assert_eq!(version.mergeable_runs().count(), found);
+        }
+        assert!(looks() - before <= TABLES, "{} looks", looks() - before);
+        found
+    };
+    assert_eq!((mergeable(&version), looks()), (10, 0));
+    let failed = std::io::Error::other("planted");
+    let failed = Error::io("read", "elsewhere", failed);
+    elsewhere.set_aside.set(&failed);
+    assert_eq!(mergeable(&version), 10);
+    version.runs[4].tables[9].set_aside.set(&failed);
+    assert_eq!(mergeable(&version), 4);
+    version.runs[2].tables[0].set_aside.set(&unreadable());
+    assert_eq!(mergeable(&version), 2);
+    version.forget_failed_reads();
+    assert_eq!(mergeable(&version), 2, "damage stays");
+    // The damaged table goes; the others of its run are in a run that was never looked at.
+    let removed = vec![version.runs[2].tables[0].record.number];
+    version = version.with_tables(TableChange { removed, ..TableChange::default() });
+    assert_eq!(mergeable(&version), 10, "that of the other has passed");
+    // One is moved to another run while it is set aside, and read again after that.
+    let moving = Arc::clone(&version.runs[0].tables[0]);
+    moving.set_aside.set(&failed);
+    let (moved, moved_to) = (vec![moving.record.number], (1, 20));
+    version = version.with_tables(TableChange { moved, moved_to, ..TableChange::default() });
+    assert_eq!(mergeable(&version), 0);
+    version.forget_failed_reads();
+    assert_eq!(mergeable(&version), 11);
+}
+
 /// Each flush writes some, and none of them was ever joined with another.
 #[test]
 fn small_value_logs_that_no_other_table_points_into_are_joined_when_they_are_many() {

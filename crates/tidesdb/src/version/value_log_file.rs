@@ -50,7 +50,7 @@ impl ValueLogFile {
 
     /// As [`ValueLogFile::new`], of a file that other families may have as well.
     pub(crate) fn of(file: Arc<NamedFile>, number: u64, life: ValueLogLife) -> Arc<Self> {
-        let set_aside = SetAside::new(&file.context().ever_set_aside);
+        let set_aside = SetAside::new(&file.context().set_aside_changes);
         Arc::new_cyclic(|this| Self {
             number,
             life: Mutex::new(life),
