@@ -36,7 +36,11 @@ impl Core {
             newest.for_each(|newest| self.isolation.watch_snapshot_before(newest));
         }
         self.watch_time_before(first_expiry(&version));
-        self.watch_time_before(next_look(&version, &self.expiry_rules(family)));
+        self.watch_time_before(next_look(
+            &family.compactions.expiry,
+            &version,
+            &self.expiry_rules(family),
+        ));
     }
 
     /// When snapshots still see what expired at `time`, and the clock has passed that, watches the
@@ -57,7 +61,8 @@ impl Core {
         // looked at when that goes (`watch_holders`), and a timer would go off again and again.
         let now = self.env.clock.unix_seconds();
         let rules = ExpiryRules { now, ..self.expiry_rules(family) };
-        if let Some(time) = next_look(&family.current_version(), &rules) {
+        if let Some(time) = next_look(&family.compactions.expiry, &family.current_version(), &rules)
+        {
             self.set_expiry_timer(time);
         }
     }

@@ -68,9 +68,10 @@ impl Core {
     fn droppable_tables(
         &self,
         family: &FamilyState,
-        version: &Version,
+        version: &Arc<Version>,
     ) -> (Vec<Arc<TableFile>>, Vec<SequenceNumber>) {
-        let mut tables = expired_tables(version, &self.expiry_rules(family));
+        let mut tables =
+            expired_tables(&family.compactions.expiry, version, &self.expiry_rules(family));
         let covered = lock(&family.compactions.covered).of(version);
         if covered.is_empty() {
             return (tables, Vec::new());

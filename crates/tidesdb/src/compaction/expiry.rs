@@ -11,6 +11,9 @@
 //!   of the group has expired. Groups that are due and lie side by side are merged at once.
 //! - *When to look again* ([`next_look`]), if nothing else has the family looked at before.
 //!
+//! The groups, and when each is due, are found once for a version and the oldest snapshot
+//! ([`ExpiryOutlook`]): each look asks for them several times, and there may be very many tables.
+//!
 //! What a live snapshot may hold does not count as expired until that is gone ([`first_held`]), and
 //! a compaction drops all that counts. So what was merged is not due again before more of it has
 //! expired (I-59).
@@ -25,6 +28,7 @@ use tidesdb_base::entry::SequenceNumber;
 use tidesdb_files::sstable::ExpiryOctiles;
 
 use super::step_bounds::{StepTable, tables_between};
+use crate::family::{ExpiringGroup, ExpiryOutlook, ExpiryOutlooks};
 use crate::output::key_partitions::KeySpan;
 use crate::version::{TableFile, Version};
 
@@ -92,11 +96,28 @@ fn nothing_expired(version: &Version, rules: &ExpiryRules) -> bool {
     first_expiry(version).is_none_or(|first| first > rules.now)
 }
 
+/// What is known of the version's tables, whatever the time.
+fn outlook(
+    known: &ExpiryOutlooks,
+    version: &Arc<Version>,
+    rules: &ExpiryRules,
+) -> Arc<ExpiryOutlook> {
+    let make = || outlook_of(&tables(version), in_parts(version), rules);
+    known.of(version, rules.oldest, rules.share, make)
+}
+
 /// The tables that can be removed, all at once, without being read.
-pub(crate) fn expired_tables(version: &Version, rules: &ExpiryRules) -> Vec<Arc<TableFile>> {
-    match nothing_expired(version, rules) {
-        true => Vec::new(),
-        false => expired_of(&tables(version), rules),
+pub(crate) fn expired_tables(
+    known: &ExpiryOutlooks,
+    version: &Arc<Version>,
+    rules: &ExpiryRules,
+) -> Vec<Arc<TableFile>> {
+    if nothing_expired(version, rules) {
+        return Vec::new();
+    }
+    match outlook(known, version, rules).first_unkept {
+        Some(first) if first <= rules.now => expired_of(&tables(version), rules),
+        _ => Vec::new(),
     }
 }
 
@@ -130,44 +151,53 @@ fn in_parts(version: &Version) -> bool {
 
 /// The keys of groups that are to be merged, down to the oldest run: the one that is due the
 /// longest and its neighbours that are due.
-pub(crate) fn due_range(version: &Version, rules: &ExpiryRules) -> Option<KeySpan> {
+pub(crate) fn due_range(
+    known: &ExpiryOutlooks,
+    version: &Arc<Version>,
+    rules: &ExpiryRules,
+) -> Option<KeySpan> {
     match nothing_expired(version, rules) {
         true => None,
-        false => due_of(&tables(version), in_parts(version), rules),
+        false => due_of(&tables(version), &outlook(known, version, rules), rules),
     }
 }
 
 /// As [`due_range`], of the tables of each run, newest run first.
 pub(super) fn due_of<T: ExpiringTable>(
     runs: &[&[T]],
-    in_parts: bool,
+    outlook: &ExpiryOutlook,
     rules: &ExpiryRules,
 ) -> Option<KeySpan> {
-    let groups = groups(runs, in_parts);
-    let due_at: Vec<_> = groups.iter().map(|group| due_at(group, rules)).collect();
-    let is_due = |due_at: &Option<u64>| due_at.is_some_and(|time| time <= rules.now);
-    let due = due_at.iter().enumerate().filter(|(_, due_at)| is_due(due_at));
-    let (longest, _) = due.min_by_key(|(_, due_at)| **due_at)?;
-    let before = due_at.get(..longest)?.iter().rev().take_while(|due_at| is_due(due_at)).count();
-    let behind = due_at.get(longest..)?.iter().take_while(|due_at| is_due(due_at)).count();
+    let groups = &outlook.groups;
+    let is_due = |group: &ExpiringGroup| group.due_at.is_some_and(|time| time <= rules.now);
+    let due = groups.iter().enumerate().filter(|(_, group)| is_due(group));
+    let (longest, _) = due.min_by_key(|(_, group)| group.due_at)?;
+    let before = groups.get(..longest)?.iter().rev().take_while(|group| is_due(group)).count();
+    let behind = groups.get(longest..)?.iter().take_while(|group| is_due(group)).count();
     let first_key = |at: usize| {
-        let table = groups.get(at).and_then(|group| group.first());
-        table.filter(|_| at > 0).map(|table| table.smallest_key().to_vec())
+        let (run, table) = groups.get(at).filter(|_| at > 0)?.first;
+        Some(runs.get(run)?.get(table)?.smallest_key().to_vec())
     };
     Some(KeySpan { from: first_key(longest - before), until: first_key(longest + behind) })
 }
 
 /// When more will have expired than now, so that tables may go or groups be due; a time in the far
 /// future when something has and only waits. `None` when nothing ever expires.
-pub(crate) fn next_look(version: &Version, rules: &ExpiryRules) -> Option<u64> {
+pub(crate) fn next_look(
+    known: &ExpiryOutlooks,
+    version: &Arc<Version>,
+    rules: &ExpiryRules,
+) -> Option<u64> {
     let first = first_expiry(version)?;
     if first > rules.now {
         return Some(first);
     }
-    let groups = groups(&tables(version), in_parts(version));
-    let due_at = groups.iter().filter_map(|group| due_at(group, rules));
-    let all_at = version.tables().filter_map(|table| table.record.expiry.all_expired_at());
-    due_at.chain(all_at).filter(|&time| time > rules.now).min().or(Some(u64::MAX))
+    let outlook = outlook(known, version, rules);
+    let due_at = outlook.groups.iter().filter_map(|group| group.due_at);
+    let due_at = due_at.filter(|&time| time > rules.now).min();
+    let all = &outlook.all_expired;
+    let all_at = all.get(all.partition_point(|&time| time <= rules.now)).copied();
+    due_at.into_iter().chain(all_at).min().or(Some(u64::MAX))
 }
 
 /// Of the tables that hold something expired which only snapshots keep, the lowest of the sequence
@@ -183,17 +213,44 @@ pub(crate) fn first_held(version: &Version, rules: &ExpiryRules) -> Option<Seque
     version.tables().filter(expires).map(|table| table.record.highest_sequence).min()
 }
 
-/// The tables of all runs in groups that have no key in common, by key. All are one group while a
-/// part of the keys can't be merged alone.
-fn groups<'t, T: ExpiringTable>(runs: &[&'t [T]], in_parts: bool) -> Vec<Vec<&'t T>> {
-    let mut tables: Vec<&T> = runs.iter().flat_map(|run| run.iter()).collect();
-    tables.sort_by(|a, b| a.smallest_key().cmp(b.smallest_key()));
-    let mut groups: Vec<Vec<&T>> = Vec::new();
+/// What the tables of each run, newest run first, will come to. The time does not matter.
+pub(super) fn outlook_of<T: ExpiringTable>(
+    runs: &[&[T]],
+    in_parts: bool,
+    rules: &ExpiryRules,
+) -> ExpiryOutlook {
+    let tables = || runs.iter().flat_map(|run| run.iter());
+    let unkept = tables().filter(|table| !rules.is_held(*table));
+    let first_unkept = unkept.filter_map(|table| table.expiry().all_expired_at()).min();
+    let all_expired = tables().filter_map(|table| table.expiry().all_expired_at());
+    let mut all_expired: Vec<u64> = all_expired.collect();
+    all_expired.sort_unstable();
+    all_expired.dedup();
+    let groups = groups(runs, in_parts).into_iter();
+    let groups = groups
+        .map(|(first, tables)| ExpiringGroup { first, due_at: due_at(&tables, rules) })
+        .collect();
+    ExpiryOutlook { groups, all_expired, first_unkept }
+}
+
+/// The tables of all runs in groups that have no key in common, by key, each with the run and the
+/// place of its first table. All are one group while a part of the keys can't be merged alone.
+fn groups<'t, T: ExpiringTable>(
+    runs: &[&'t [T]],
+    in_parts: bool,
+) -> Vec<((usize, usize), Vec<&'t T>)> {
+    let placed = runs.iter().enumerate().flat_map(|(run, tables)| {
+        tables.iter().enumerate().map(move |(at, table)| ((run, at), table))
+    });
+    let mut tables: Vec<((usize, usize), &T)> = placed.collect();
+    // A stable sort merges what is in order already, and each run is.
+    tables.sort_by(|(_, a), (_, b)| a.smallest_key().cmp(b.smallest_key()));
+    let mut groups: Vec<((usize, usize), Vec<&T>)> = Vec::new();
     let mut largest: &[u8] = &[];
-    for table in tables {
+    for (place, table) in tables {
         match groups.last_mut() {
-            Some(group) if !in_parts || table.smallest_key() <= largest => group.push(table),
-            _ => groups.push(vec![table]),
+            Some((_, group)) if !in_parts || table.smallest_key() <= largest => group.push(table),
+            _ => groups.push((place, vec![table])),
         }
         largest = largest.max(table.largest_key());
     }

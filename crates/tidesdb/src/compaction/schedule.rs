@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sync_points::sync_point;
 
 use super::expiry::{ExpiryRules, due_range};
 use super::plan::{
@@ -95,7 +96,8 @@ impl PlannerInput {
             slices::worst_of(family, &self.version, liveness)
         };
         let alone = !in_progress.of_family;
-        let due = alone.then(|| due_range(&self.version, expiry)).flatten();
+        let due =
+            alone.then(|| due_range(&family.compactions.expiry, &self.version, expiry)).flatten();
         let damaged = alone && self.runs.iter().any(|run| run.damaged);
         let all = self.runs.len();
         let choice = plan::choose(&PlanFacts {
@@ -130,8 +132,8 @@ impl Core {
         most_measured: usize,
     ) -> NextSize {
         let input = self.planner_input(family, activity, most_measured);
-        let claims = family.compactions.lock();
-        let bytes = match self.next_of(family, &input, activity, &claims) {
+        let in_progress = self.in_progress(&input.version, &family.compactions.lock());
+        let bytes = match self.next_of(family, &input, activity, in_progress) {
             Next::DropTables => Some(0),
             Next::Compact(planned) => Some(planned.bytes),
             Next::Nothing => None,
@@ -160,13 +162,9 @@ impl Core {
                 // A compaction that comes before the first flush would cut its tables anywhere.
                 slices::renew(family, &input.version);
             }
-            let mut claims = family.compactions.lock();
-            if !Arc::ptr_eq(&input.version, &family.current_version()) {
-                continue;
-            }
-            let planned = match self.next_of(family, &input, activity, &claims) {
+            let in_progress = self.in_progress(&input.version, &family.compactions.lock());
+            let planned = match self.next_of(family, &input, activity, in_progress) {
                 Next::DropTables => {
-                    drop(claims);
                     self.drop_dead_tables(family)?;
                     dropped = true;
                     continue;
@@ -176,6 +174,13 @@ impl Core {
             };
             let fits =
                 |planned: &PlannedCompaction| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
+            let mut claims = family.compactions.lock();
+            // It was chosen for this version, beside these compactions.
+            if !Arc::ptr_eq(&input.version, &family.current_version())
+                || !in_progress.is_of_family_as(self.in_progress(&input.version, &claims))
+            {
+                continue;
+            }
             let Some(planned) = planned.filter(fits) else { return Ok(None) };
             let version = input.version;
             let claimed = version.runs.iter().take(planned.plan.count).map(Run::place).collect();
@@ -184,19 +189,25 @@ impl Core {
         }
     }
 
+    /// The compactions under way, and which runs of a version they leave.
+    fn in_progress(&self, version: &Version, claims: &RunningClaims) -> InProgress {
+        let free = version.runs.iter().take_while(|run| !claims.holds(run.place())).count();
+        let threads = self.env.options.resolved_compaction_threads();
+        let most_bytes = self.work.jobs.running_compactions.most_now(threads);
+        InProgress { of_family: claims.count() > 0, free, most_bytes }
+    }
+
     /// What is next for the runs of a version beside the compactions under way. It is right for no
-    /// other version, because it counts runs from the newest one.
+    /// other version, because it counts runs from the newest one. There may be very many tables to
+    /// look at, so no lock is held: who claims has to see that nothing has changed.
     fn next_of(
         &self,
         family: &FamilyState,
         input: &PlannerInput,
         activity: Activity,
-        claims: &RunningClaims,
+        in_progress: InProgress,
     ) -> Next {
-        let free = input.version.runs.iter().take_while(|run| !claims.holds(run.place())).count();
-        let threads = self.env.options.resolved_compaction_threads();
-        let most_bytes = self.work.jobs.running_compactions.most_now(threads);
-        let in_progress = InProgress { of_family: claims.count() > 0, free, most_bytes };
+        sync_point("compaction chosen");
         input.choose(family, &self.expiry_rules(family), activity, in_progress)
     }
 
@@ -245,3 +256,6 @@ impl Core {
         plan::has_garbage(&summarize(version, &options, liveness), &rules)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tidesdb_base::error::Error;
 use tidesdb_lockfree::sync::lock;
 
-use super::RunningClaims;
+use super::{ExpiryOutlooks, RunningClaims};
 use crate::version::CoveredTables;
 
 /// Why work of one kind last failed. It is returned once, and forgotten when the work succeeds.
@@ -82,6 +82,8 @@ pub(crate) struct FamilyCompactions {
     pub slice_bounds: Mutex<SliceBounds>,
     /// Tables that may go unread.
     pub covered: Mutex<CoveredTables>,
+    /// When tables may go or are to be merged because of what has expired.
+    pub expiry: ExpiryOutlooks,
     /// Range tombstones may have come to their end since they were looked through last.
     pub tombstones_due: AtomicBool,
     /// Held while range tombstones are let go of that no table needs.
@@ -91,9 +93,14 @@ pub(crate) struct FamilyCompactions {
 }
 
 impl FamilyCompactions {
-    /// Which runs are being merged, and what is queued. Locked while the next compaction is chosen.
+    /// Which runs are being merged, and what is queued. Locked while runs are claimed.
     pub(crate) fn lock(&self) -> MutexGuard<'_, RunningClaims> {
         lock(&self.under_way)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_locked(&self) -> bool {
+        self.under_way.try_lock().is_err()
     }
 
     // ORDERING of jobs and of the check: as for flushes.

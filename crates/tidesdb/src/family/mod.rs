@@ -10,6 +10,7 @@
 //! | `dead_ranges`, `watched_deletions` | keys that are deleted: for scans, and for flushes |
 //! | `forgotten_deletions` | range deletions that only transactions may still have to meet |
 //! | `read_activity`, `space` | whether it is read, and how much of it is garbage |
+//! | `expiry_outlook` | when how much of it will have expired |
 //! | `list`, `database_id` | families of a batch or a transaction, and the database that they are of |
 
 mod background;
@@ -17,6 +18,7 @@ mod claims;
 mod compactions;
 mod database_id;
 pub(crate) mod dead_ranges;
+mod expiry_outlook;
 mod forgotten_deletions;
 mod hook;
 mod hook_operations;
@@ -35,6 +37,7 @@ pub(crate) use self::background::{Failure, FamilyCompactions, FamilyFlushes, Sli
 pub(crate) use self::claims::{RunPlace, RunningClaims};
 pub(crate) use self::compactions::{RunClaim, RunningCompactions, interrupting};
 pub(crate) use self::database_id::DatabaseId;
+pub(crate) use self::expiry_outlook::{ExpiringGroup, ExpiryOutlook, ExpiryOutlooks};
 pub use self::hook::{CommitHook, CommittedBatch, CommittedKind, CommittedOperation};
 pub(crate) use self::hook::{CommitHookSlot, RetiredHook};
 pub(crate) use self::keys::not_registered;

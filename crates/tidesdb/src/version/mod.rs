@@ -175,6 +175,11 @@ impl Version {
         self.files().for_each(|(_, set_aside)| set_aside.forget_failed_read());
     }
 
+    /// How often a file of its database was set aside, or was no more.
+    pub(crate) fn set_aside_changes(&self) -> u64 {
+        self.tables().next().map_or(0, |table| table.set_aside_changes())
+    }
+
     /// Keeps compactions away from the file that an error says could not be read, if it is one of
     /// the version's.
     pub(crate) fn set_aside(&self, why: &Error) {

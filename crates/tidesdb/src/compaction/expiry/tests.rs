@@ -1,6 +1,7 @@
 //! What goes unread, what is merged and when: tables of which the records say when they expire.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use tidesdb_base::error::Error;
 use tidesdb_files::manifest::TableRecord;
@@ -32,7 +33,7 @@ fn gone(eighths: usize) -> [u64; 8] {
 }
 
 /// A version whose oldest run is of this level.
-fn version_of(level: u32, tables: &[Given]) -> Version {
+fn version_of(level: u32, tables: &[Given]) -> Arc<Version> {
     let context = context();
     let tables = tables.iter().zip(1..).map(|(given, number)| {
         let place = if given.run == 1 { (level, 1) } else { (1, given.run) };
@@ -45,19 +46,30 @@ fn version_of(level: u32, tables: &[Given]) -> Version {
         };
         TableFile::new(&context, record)
     });
-    Version::of_tables(tables.collect::<Vec<_>>(), BTreeMap::new())
+    Arc::new(Version::of_tables(tables.collect::<Vec<_>>(), BTreeMap::new()))
 }
 
-fn version(tables: &[Given]) -> Version {
+fn version(tables: &[Given]) -> Arc<Version> {
     version_of(2, tables)
+}
+
+/// What was found out is kept from one question to the next, as in a family.
+static KNOWN: LazyLock<ExpiryOutlooks> = LazyLock::new(ExpiryOutlooks::default);
+
+fn due_range(version: &Arc<Version>, rules: &ExpiryRules) -> Option<KeySpan> {
+    super::due_range(&KNOWN, version, rules)
+}
+
+fn next_look(version: &Arc<Version>, rules: &ExpiryRules) -> Option<u64> {
+    super::next_look(&KNOWN, version, rules)
 }
 
 const RULES: ExpiryRules = ExpiryRules { now: NOW, oldest: None, share: 0.3 };
 
 /// Numbers of the tables that go unread.
-fn unread(version: &Version, rules: &ExpiryRules) -> Vec<u64> {
+fn unread(version: &Arc<Version>, rules: &ExpiryRules) -> Vec<u64> {
     let mut numbers: Vec<_> =
-        expired_tables(version, rules).iter().map(|table| table.record.number).collect();
+        expired_tables(&KNOWN, version, rules).iter().map(|table| table.record.number).collect();
     numbers.sort_unstable();
     numbers
 }
@@ -176,4 +188,35 @@ fn what_was_merged_is_not_due_until_more_has_expired() {
     assert_eq!(due_range(&merged, &rules), None);
     assert_eq!(next_look(&merged, &rules), Some(NOW + 9));
     assert_eq!(due_range(&merged, &ExpiryRules { now: NOW + 9, ..rules }), keys(Some(2), None));
+}
+
+/// Each look ordered all tables by key five times.
+#[test]
+fn tables_are_ordered_once_for_a_version_and_its_oldest_snapshot() {
+    let tables = [
+        Given { newest: 50, ..given(2, 0, gone(2)) },
+        Given { newest: 40, ..given(1, 1, gone(1)) },
+        Given { newest: 30, ..given(1, 4, [NOW + 5; 8]) },
+    ];
+    let known = ExpiryOutlooks::default();
+    let look = |version: &Arc<Version>, rules: &ExpiryRules| {
+        for now in [NOW, NOW + 4] {
+            let rules = ExpiryRules { now, ..*rules };
+            assert_eq!(super::next_look(&known, version, &rules), Some(NOW + 5));
+            assert_eq!(super::due_range(&known, version, &rules), None);
+            assert!(expired_tables(&known, version, &rules).is_empty());
+        }
+        known.made()
+    };
+    let (first, second) = (version(&tables), version(&tables));
+    assert_eq!(look(&first, &RULES), 1);
+    assert_eq!(look(&first, &RULES), 1);
+    let under = |oldest| ExpiryRules { oldest: Some(oldest), ..RULES };
+    assert_eq!(look(&first, &under(50)), 1, "the snapshot sees all of it");
+    assert_eq!(look(&first, &under(45)), 2);
+    assert_eq!(look(&first, &under(45)), 2);
+    assert_eq!(look(&second, &under(45)), 3);
+    second.runs[0].tables[0].set_aside.set(&Error::corruption("table", 0, "it is damaged"));
+    assert_eq!(look(&second, &under(45)), 4);
+    assert_eq!(look(&second, &ExpiryRules { share: 0.9, ..under(45) }), 5);
 }

@@ -90,6 +90,11 @@ pub(crate) struct InProgress {
 }
 
 impl InProgress {
+    /// Whether those of the family are the same, as far as a choice goes by them.
+    pub(crate) const fn is_of_family_as(&self, other: Self) -> bool {
+        self.of_family == other.of_family && self.free == other.free
+    }
+
     /// There are none.
     #[cfg(test)]
     pub(crate) const NONE: Self = Self { of_family: false, free: usize::MAX, most_bytes: u64::MAX };

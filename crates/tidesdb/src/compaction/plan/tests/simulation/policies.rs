@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::tables::{Run, Table};
 use super::world::{FLUSH, PUT_RATE, World};
-use crate::compaction::expiry::{ExpiryRules, due_of, expired_of};
+use crate::compaction::expiry::{ExpiryRules, due_of, expired_of, outlook_of};
 use crate::compaction::plan::{
     CompactedKeys, CompactionPlan, InProgress, PlanFacts, choose_compaction, expired_share,
 };
@@ -143,7 +143,10 @@ impl Policy for TidesDb {
             run.dead_value_bytes = world.dead_values.get(&run.id).copied().unwrap_or(0);
         }
         let in_parts = runs.last().is_some_and(|oldest| oldest.level > 1);
-        let due = || due_of(&tables(world), in_parts, &Self::expiry_rules(world));
+        let due = || {
+            let (tables, rules) = (tables(world), Self::expiry_rules(world));
+            due_of(&tables, &outlook_of(&tables, in_parts, &rules), &rules)
+        };
         let of_family = !world.merges.is_empty();
         let looks = world.load.expires && world.estimate.is_new && !of_family;
         let range = looks.then(due).flatten();
