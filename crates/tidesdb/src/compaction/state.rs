@@ -36,7 +36,7 @@ pub(crate) fn summarize(
             level: run.level,
             id: run.id,
             bytes: run.totals.bytes.max(1),
-            value_bytes: run.totals.value_references.values().sum(),
+            value_bytes: run.totals.value_bytes,
             alone: alone.liveness(bottom),
             through: through.liveness(bottom),
             tombstone_bytes: if by_tombstones && run.totals.counts.tombstones > 0 {

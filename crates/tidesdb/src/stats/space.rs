@@ -96,7 +96,7 @@ fn of_version(version: &Version, now: u64) -> FamilySpace {
         space.table_bytes += run.totals.bytes;
         space.versions += run.totals.counts.entries;
         space.tombstones += run.totals.counts.tombstones;
-        referenced += run.totals.value_references.values().sum::<u64>();
+        referenced += run.totals.value_bytes;
         for table in run.tables.iter() {
             let times = table.record.expiry.times();
             let eighths = times.iter().filter(|&&time| time <= now).count() as u64;

@@ -17,6 +17,7 @@
 //! | `range_tombstones`, `covered_tables` | range deletions, and tables that they cover wholly |
 //! | `range_deleted`, `measured_deletions` | how much of a table they hide |
 //! | `liveness`, `key_counts`, `space` | how much of the tables is garbage |
+//! | `value_log_garbage` | how much of the value logs is |
 //! | `file_context`, `named_file`, `directory_lock` | what files share, who names them, whose they are |
 //! | `obsolete_files`, `orphans` | files that nothing needs any more, and those that a crash left |
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::cast_possible_truncation))]
@@ -44,6 +45,7 @@ mod table_descriptor;
 mod table_file;
 mod torn_manifest;
 mod value_log_file;
+mod value_log_garbage;
 mod value_log_life;
 mod value_pointers;
 
@@ -54,7 +56,6 @@ use std::sync::Arc;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
-use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
 pub(crate) use self::catalog::{Catalog, InDoubt, restate_beside};
 pub(crate) use self::covered_tables::CoveredTables;
@@ -77,6 +78,7 @@ pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FilterAnswer, TableFile};
 pub(crate) use self::torn_manifest::TornManifest;
 pub(crate) use self::value_log_file::ValueLogFile;
+use self::value_log_garbage::ValueUse;
 pub(crate) use self::value_log_life::{Extent, ValueLogLife};
 pub(crate) use self::value_pointers::{decode_pointer, read_pointer, resolve, unknown_file};
 
@@ -92,20 +94,6 @@ pub(crate) struct TableChange {
     /// New tables, each in the run that its record names.
     pub added: Vec<Arc<TableFile>>,
 }
-
-/// A value-log file that is mostly garbage.
-struct MostlyDead {
-    /// Bytes that are left.
-    live: u64,
-    number: u64,
-    /// Bytes of garbage.
-    dead: u64,
-    /// Level and number of the oldest run that points into it.
-    oldest: (u32, u64),
-}
-
-/// So many small value logs are worth writing their values once more.
-const LEAST_JOINED_VALUE_LOGS: usize = 8;
 
 fn placed_by_record(
     tables: impl IntoIterator<Item = Arc<TableFile>>,
@@ -124,6 +112,8 @@ pub(crate) struct Version {
     pub range_tombstones: RangeTombstoneSets,
     /// By how much garbage has grown the runs, if there were no snapshots.
     pub space: SpaceEstimate,
+    /// Which values the runs point at.
+    pub value_use: ValueUse,
 }
 
 impl Version {
@@ -275,9 +265,8 @@ impl Version {
             .runs
             .iter()
             .flat_map(|run| run.tables.iter().map(|table| table.for_another_family(run.place())));
-        let is_referenced = |file: &&Arc<ValueLogFile>| {
-            self.runs.iter().any(|run| run.totals.value_references.contains_key(&file.number))
-        };
+        let is_referenced =
+            |file: &&Arc<ValueLogFile>| self.value_use.of(&self.runs).contains_key(&file.number);
         let value_logs = self.value_logs.values().filter(is_referenced);
         let value_logs = value_logs.map(|file| (file.number, file.for_another_family()));
         let mut copy = Self::of_tables(tables, value_logs.collect());
@@ -300,106 +289,6 @@ impl Version {
         let mut version = Self { runs, value_logs, ..Self::default() };
         version.space = version.space_for(&[]);
         version
-    }
-
-    /// Value-log files of which more than half is garbage but not all, so that writing what is left
-    /// elsewhere frees more than it costs.
-    fn mostly_dead(&self) -> impl Iterator<Item = MostlyDead> {
-        self.value_logs.values().filter_map(move |file| {
-            let references = |run: &Run| run.totals.value_references.get(&file.number).copied();
-            let pointing = self.runs.iter().filter_map(|run| Some((run.place(), references(run)?)));
-            let (live, oldest) =
-                pointing.fold((0, None), |(live, _), (place, bytes)| (live + bytes, Some(place)));
-            let life = file.life();
-            let values = life.bytes().saturating_sub(VLOG_HEADER_BYTES);
-            let is_mostly_dead = life.is_settled() && !file.is_damaged() && live * 2 < values;
-            let oldest = oldest.filter(|_| live > 0 && is_mostly_dead)?;
-            Some(MostlyDead { live, number: file.number, dead: values - live, oldest })
-        })
-    }
-
-    /// ObsoleteFiles in value-log files that are mostly garbage, by level and number of the oldest
-    /// run that points into each.
-    pub(crate) fn dead_value_bytes(&self) -> BTreeMap<(u32, u64), u64> {
-        let mut bytes = BTreeMap::new();
-        for file in self.mostly_dead() {
-            *bytes.entry(file.oldest).or_default() += file.dead;
-        }
-        bytes
-    }
-
-    /// Value-log files of which at least an eighth is garbage but not all: the bytes that are left,
-    /// and the number; what frees most for its cost comes first.
-    pub(crate) fn value_logs_with_garbage(&self) -> Vec<(u64, u64)> {
-        let files = self.value_logs.values().filter(|f| f.life().is_settled() && !f.is_damaged());
-        let with_garbage = files.filter_map(|file| {
-            let runs = self.runs.iter();
-            let live = runs.filter_map(|run| run.totals.value_references.get(&file.number)).sum();
-            let values = file.life().bytes().saturating_sub(VLOG_HEADER_BYTES);
-            (live > 0 && live < values - values / 8).then_some((live, file.number))
-        });
-        let mut files: Vec<_> = with_garbage.collect();
-        files.sort_unstable();
-        files
-    }
-
-    /// Numbers of the value-log files that are mostly garbage and into which only the newest so
-    /// many runs point; the deadest of them, until some `most_bytes` are left in these. One is
-    /// enough to free something.
-    pub(crate) fn mostly_dead_value_logs(&self, runs: usize, most_bytes: u64) -> BTreeSet<u64> {
-        let merged: BTreeSet<_> = self.runs.iter().take(runs).map(Run::place).collect();
-        let within = self.mostly_dead().filter(|file| merged.contains(&file.oldest));
-        let mut dead: Vec<_> = within.map(|file| (file.live, file.number)).collect();
-        dead.sort_unstable();
-        let mut before = 0;
-        let chosen = dead.into_iter().take_while(|(live, _)| {
-            before += live;
-            before == *live || before <= most_bytes
-        });
-        chosen.map(|(_, file)| file).collect()
-    }
-
-    /// Numbers of the value-log files of at most so many bytes that these tables alone point into;
-    /// none when they are few. A compaction of the tables may as well write their values to one
-    /// file.
-    pub(crate) fn small_value_logs<'a>(
-        &self,
-        tables: impl Iterator<Item = &'a Arc<TableFile>>,
-        most_bytes: u64,
-    ) -> BTreeSet<u64> {
-        let mut pointed_at: BTreeMap<u64, u64> = BTreeMap::new();
-        for &(file, bytes) in tables.flat_map(|table| &table.record.value_references) {
-            *pointed_at.entry(file).or_default() += bytes;
-        }
-        let by_others_too = |file, bytes| {
-            let runs = self.runs.iter();
-            let all = runs.filter_map(|run| run.totals.value_references.get(&file)).sum::<u64>();
-            all != bytes
-        };
-        let is_small = |file: &u64| {
-            let file = self.value_logs.get(file).filter(|file| !file.is_damaged());
-            let life = file.map(|file| file.life()).filter(|life| life.is_settled());
-            life.is_some_and(|life| life.bytes() <= most_bytes)
-        };
-        pointed_at.retain(|&file, &mut bytes| is_small(&file) && !by_others_too(file, bytes));
-        let few = pointed_at.len() < LEAST_JOINED_VALUE_LOGS;
-        if few { BTreeSet::new() } else { pointed_at.into_keys().collect() }
-    }
-
-    /// Whether any value-log file is mostly garbage.
-    pub(crate) fn has_mostly_dead_value_logs(&self) -> bool {
-        self.mostly_dead().next().is_some()
-    }
-
-    /// Numbers of the value-log files that no table points into and no commit may point into.
-    pub(crate) fn dead_value_logs(&self) -> Vec<u64> {
-        let is_referenced =
-            |file: u64| self.runs.iter().any(|run| run.totals.value_references.contains_key(&file));
-        self.value_logs
-            .values()
-            .filter(|file| !is_referenced(file.number) && file.life().is_settled())
-            .map(|file| file.number)
-            .collect()
     }
 }
 

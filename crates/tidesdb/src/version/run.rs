@@ -37,6 +37,8 @@ pub(crate) struct RunTotals {
     pub counts: KeyCounts,
     /// Bytes of values that the tables point at, by number of the value log.
     pub value_references: BTreeMap<u64, u64>,
+    /// Bytes of all values that they point at.
+    pub value_bytes: u64,
     known_damage: KnownDamage,
 }
 
@@ -48,6 +50,7 @@ impl RunTotals {
             totals.bytes += record.bytes;
             for &(file, bytes) in &record.value_references {
                 *totals.value_references.entry(file).or_default() += bytes;
+                totals.value_bytes += bytes;
             }
         }
         totals
@@ -95,7 +98,7 @@ impl Run {
 
     /// Bytes of all tables and of the values that they point at.
     pub(crate) fn bytes_with_values(&self) -> u64 {
-        self.totals.bytes + self.totals.value_references.values().sum::<u64>()
+        self.totals.bytes + self.totals.value_bytes
     }
 
     /// Holds a table that could not be read: it takes no part in compactions.

@@ -3,6 +3,7 @@
 use tidesdb_base::error::Error;
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
+use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
 use super::test_tables::{KEYS, context, table};
 use super::value_log_life::{Extent, ValueLogLife};
@@ -110,6 +111,55 @@ fn the_deadest_value_logs_are_collected_first_and_not_too_many_at_once() {
     // 4 has less garbage than values.
     let dead = 3 * 100_000 - 10_000 - 40_000 - 30_000;
     assert_eq!(version.dead_value_bytes(), BTreeMap::from([((2, 1), dead)]));
+}
+
+/// Each look and each install asked each run about each value log, some of them several times.
+#[test]
+fn what_runs_point_at_is_added_up_once_for_a_version() {
+    const RUNS: u64 = 20;
+    const LOGS: u64 = 50;
+    let context = context();
+    let tables = (0..RUNS).map(|run| {
+        let like = table(&context, (1, run), run, 0);
+        // Each into every second value log.
+        let value_references =
+            (0..LOGS).filter(|log| log % 2 == run % 2).map(|log| (log, 100)).collect();
+        TableFile::new(&context, TableRecord { value_references, ..(*like.record).clone() })
+    });
+    let logs = (0..=LOGS).map(|number| {
+        let bytes = VLOG_HEADER_BYTES + 3000;
+        (number, ValueLogFile::written(&context, ValueLogRecord { number, bytes }))
+    });
+    let mut version = Version::of_tables(tables, logs.collect());
+    let references = (RUNS * LOGS / 2) as usize;
+    let before = value_log_garbage::REFERENCES.get();
+    let added_up = || value_log_garbage::REFERENCES.get() - before;
+    let look = |version: &Version| {
+        assert_eq!(version.dead_value_logs(), [LOGS]);
+        let tables = || version.tables();
+        assert!(version.small_value_logs(tables(), 10_000).len() == LOGS as usize);
+        assert!(version.has_mostly_dead_value_logs());
+        version.value_logs_with_garbage().len()
+    };
+    for _ in 0..10 {
+        assert_eq!(look(&version), LOGS as usize);
+        // Each value log is pointed into by ten runs, the oldest of which is the first or second.
+        let dead = (3000 - 1000) * LOGS / 2;
+        let dead = BTreeMap::from([((1, 0), dead), ((1, 1), dead)]);
+        assert_eq!(version.dead_value_bytes(), dead);
+    }
+    assert_eq!(added_up(), references);
+    assert!(version.runs.iter().all(|run| run.totals.value_bytes == 100 * LOGS / 2));
+    // Another version is another sum: the oldest run goes.
+    let removed = vec![0];
+    version = version.with_tables(TableChange { removed, ..TableChange::default() });
+    for _ in 0..10 {
+        look(&version);
+        let dead =
+            BTreeMap::from([((1, 1), (3000 - 1000) * LOGS / 2), ((1, 2), (3000 - 900) * LOGS / 2)]);
+        assert_eq!(version.dead_value_bytes(), dead);
+    }
+    assert_eq!(added_up(), 2 * references - LOGS as usize / 2);
 }
 
 /// The file would be read for nothing: what the older run points at keeps it.
