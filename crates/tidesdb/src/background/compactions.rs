@@ -20,15 +20,18 @@ use crate::compaction::plan::Activity;
 use crate::compaction::schedule::{ClaimedCompaction, MEASURED_PER_LOOK};
 use crate::core::Core;
 use crate::family::FamilyState;
+use crate::version::Measuring;
 
 /// A family at rest, when its check was set up.
-#[derive(Clone, Copy)]
 struct Pause {
     published: SequenceNumber,
     /// Operations that were committed to it by then.
     written: u64,
     /// How long it has been at rest when it is checked.
     rest: Duration,
+    /// Once it is known that there is nothing to do by what is measured already: how far the rest
+    /// of its tables was measured. There is no plan until they all are.
+    measuring: Option<Measuring>,
 }
 
 /// Bytes of values that a compaction moves out of mostly dead value logs, or as many as it merges
@@ -150,6 +153,7 @@ impl Core {
             published: self.storage.log.published(),
             written: family.counters.hot.operations(),
             rest: rest + delay,
+            measuring: None,
         };
         let (core, family) = (self.this.clone(), Arc::clone(family));
         let check = move || {
@@ -160,7 +164,7 @@ impl Core {
     }
 
     /// Compacts the family for its readers if nothing was committed to it in the pause.
-    fn check_rested(&self, family: &Arc<FamilyState>, pause: Pause) {
+    fn check_rested(&self, family: &Arc<FamilyState>, mut pause: Pause) {
         if self.storage.log.published() == pause.published {
             self.release_spare();
         }
@@ -170,19 +174,33 @@ impl Core {
             self.schedule_compaction(family);
             return;
         }
+        let (version, snapshots) = (family.current_version(), self.isolation.snapshots.list());
+        let measuring = pause.measuring.as_mut();
+        if measuring.is_some_and(|all| all.go_on(&version, &snapshots, MEASURED_PER_LOOK)) {
+            return self.go_on_measuring(family, pause);
+        }
+        drop(version);
         let activity = Activity::after_rest(pause.rest.as_secs());
         let next = self.next_compaction(family, activity, MEASURED_PER_LOOK);
-        if next.bytes.is_none() && next.unmeasured && !self.health.is_closed() {
-            // Behind what else waits in the lane: the next log segment may be among it.
-            let family = Arc::clone(family);
-            self.submit(Lane::Housekeeping, move |core| core.check_rested(&family, pause));
-            return;
+        if next.bytes.is_none() && next.unmeasured {
+            pause.measuring = Some(Measuring::default());
+            return self.go_on_measuring(family, pause);
         }
         family.compactions.end_quiet_check();
         match next.bytes {
             Some(bytes) => self.submit_compaction(family, activity, bytes),
             None => self.check_after_rest(family, pause.rest),
         }
+    }
+
+    /// Has the check go on, unless the database is being closed.
+    fn go_on_measuring(&self, family: &Arc<FamilyState>, pause: Pause) {
+        if self.health.is_closed() {
+            return family.compactions.end_quiet_check();
+        }
+        // Behind what else waits in the lane: the next log segment may be among it.
+        let family = Arc::clone(family);
+        self.submit(Lane::Housekeeping, move |core| core.check_rested(&family, pause));
     }
 
     /// Queues what flushes and compactions there are to do, taking all families to be quiet.

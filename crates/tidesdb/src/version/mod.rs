@@ -68,6 +68,7 @@ pub(crate) use self::named_file::NamedFile;
 pub(crate) use self::obsolete_files::ObsoleteFiles;
 pub(crate) use self::orphans::{Orphans, has_orphans, remove_interrupted_creation};
 pub(crate) use self::persisted_state::{FamilyRecord, NO_LOG, PersistedState, begin_log_with};
+pub(crate) use self::range_deleted::Measuring;
 pub(crate) use self::range_tombstones::{
     is_deleted_in_part, snapshots_in_the_way, table_needs, table_overlaps,
 };
@@ -292,6 +293,8 @@ impl Version {
     }
 }
 
+#[cfg(test)]
+pub(crate) use self::range_deleted::LOOKS as MEASURED_LOOKS;
 #[cfg(test)]
 pub(crate) mod test_tables;
 #[cfg(test)]

@@ -3,9 +3,10 @@
 //! A tombstone says which keys are gone and not how many there were: the sketches of tables count
 //! them as alive. So a few entries from places all over the table are judged as a compaction would.
 //! That costs a few dozen blocks for each table and is done again when another tombstone meets the
-//! table, or other snapshots are in the way; the planner has some tables measured at each look.
+//! table, or other snapshots are in the way; the planner has some tables measured at each look. A
+//! family at rest has all of them measured ([`Measuring`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Result;
@@ -38,6 +39,8 @@ impl TableFile {
 
     /// What is known already, if it is right still.
     fn is_measured(&self, tombstones: &RangeTombstoneSets, snapshots: &[SequenceNumber]) -> bool {
+        #[cfg(test)]
+        LOOKS.set(LOOKS.get() + 1);
         let known = *lock(&self.measured);
         let (smallest, largest) = (&self.record.smallest_key, &self.record.largest_key);
         match known.through {
@@ -48,6 +51,10 @@ impl TableFile {
                     && !tombstones.meets(smallest, largest, through)
             }
         }
+    }
+
+    fn is_unmeasured(&self, tombstones: &RangeTombstoneSets, snapshots: &[SequenceNumber]) -> bool {
+        !self.is_damaged() && !self.is_measured(tombstones, snapshots)
     }
 
     fn measure(self: &Arc<Self>, tombstones: &RangeTombstoneSets, snapshots: &[SequenceNumber]) {
@@ -114,13 +121,54 @@ impl Version {
             return false;
         }
         let tombstones = &self.range_tombstones;
-        let unknown = |table: &&Arc<TableFile>| {
-            !table.is_damaged() && !table.is_measured(tombstones, snapshots)
-        };
-        let mut unknown = self.tables().filter(unknown);
+        let mut unknown = self.tables().filter(|table| table.is_unmeasured(tombstones, snapshots));
         for table in unknown.by_ref().take(most_tables) {
             table.measure(tombstones, snapshots);
         }
         unknown.next().is_some()
     }
+}
+
+/// Measures the tables of a version, some at a time, from where the last call ended. Looking for
+/// the next one from the beginning each time would cost the square of the tables.
+#[derive(Debug, Default)]
+pub(crate) struct Measuring {
+    version: Weak<Version>,
+    /// So many tables of it were looked at.
+    done: usize,
+}
+
+impl Measuring {
+    /// Measures tables that range tombstones meet, at most so many; true when some are left. Begins
+    /// anew when it is asked for another version.
+    pub(crate) fn go_on(
+        &mut self,
+        version: &Arc<Version>,
+        snapshots: &[SequenceNumber],
+        most_tables: usize,
+    ) -> bool {
+        // A version that is known keeps its place in memory, so no other has its address.
+        if self.version.as_ptr() != Arc::as_ptr(version) {
+            *self = Self { version: Arc::downgrade(version), done: 0 };
+        }
+        let tombstones = &version.range_tombstones;
+        let mut measured = 0;
+        for table in version.tables().skip(self.done) {
+            if table.is_unmeasured(tombstones, snapshots) {
+                if measured == most_tables {
+                    return true;
+                }
+                table.measure(tombstones, snapshots);
+                measured += 1;
+            }
+            self.done += 1;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Looks at whether a table is measured.
+    pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }

@@ -1,5 +1,6 @@
 //! Compactions beside compactions of the same family.
 
+mod measuring;
 mod nesting;
 
 use std::collections::BTreeMap;
