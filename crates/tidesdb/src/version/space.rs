@@ -5,8 +5,9 @@
 //! as a whole when it was written. So who deletes much is not slowed while what is alive shrinks,
 //! as long as the disk does not fill. What snapshots hold is needed, see `liveness`.
 //!
-//! Runs from the first damaged one on do not count, as they take no part in compactions. Values in
-//! value logs count as far as tables point at them.
+//! Runs from the first damaged one on do not count, as they take no part in compactions. Above one,
+//! deletions and what has expired are needed: they stay as long as something may lie below them.
+//! Values in value logs count as far as tables point at them.
 //!
 //! Made with each version for no snapshots, and anew for those that there are where it would slow
 //! writers.
@@ -65,6 +66,8 @@ impl SpaceEstimate {
     /// What these runs, newest first, take.
     pub(crate) fn of(runs: &[Run], rules: LivenessRules<'_>) -> Self {
         let counted = runs.iter().take_while(|run| !run.is_damaged()).count();
+        // Deletions stay as long as something older lies below, which a damaged run may hold.
+        let is_bottom = counted == runs.len();
         let mut space = Self::default();
         let mut count = LivenessCount::new(rules);
         for run in runs.get(..counted).unwrap_or_default().iter().rev() {
@@ -74,7 +77,7 @@ impl SpaceEstimate {
                 space.settled = part(run.bytes_with_values(), counts.distinct, counts.entries);
             }
             space.bytes += run.bytes_with_values();
-            let liveness = count.liveness(true);
+            let liveness = count.liveness(is_bottom);
             let alive = part(space.bytes, liveness.needed, liveness.versions);
             space.settled = space.settled.max(alive);
         }

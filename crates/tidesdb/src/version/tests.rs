@@ -85,6 +85,33 @@ fn space_counts_what_several_runs_hold_of_a_key() {
     }
 }
 
+/// Writers were slowed for deletions that no compaction could drop.
+#[test]
+fn deletions_above_a_damaged_run_are_no_garbage() {
+    let context = context();
+    let with_tombstones = |run: u64, tombstones| {
+        let like = table(&context, (1, run), run, run * KEYS);
+        TableFile::new(&context, TableRecord { tombstones, ..(*like.record).clone() })
+    };
+    let tables = [with_tombstones(1, 0), with_tombstones(2, 0), with_tombstones(3, KEYS)];
+    let rules = |version: &Version| version.liveness_rules(&[], 0);
+    let version = Version::of_tables(tables.clone(), BTreeMap::new());
+    let space = version.space;
+    assert_eq!(space.bytes, 3 * 100 * KEYS);
+    assert!(space.settled < space.bytes * 3 / 4, "{space:?}");
+    tables[0].set_aside.set(&unreadable());
+    let version = Version::of_tables(tables, BTreeMap::new());
+    let space = version.space;
+    assert_eq!(space.bytes, 2 * 100 * KEYS);
+    assert!(space.settled > space.bytes * 9 / 10, "{space:?}");
+    // As compactions see it.
+    let mut count = LivenessCount::new(rules(&version));
+    version.mergeable_runs().for_each(|run| count.add_run(run));
+    let seen = count.liveness(false);
+    let settled = space.settled as f64 / space.bytes as f64;
+    assert!((seen.needed as f64 / seen.versions as f64 - settled).abs() < 0.01);
+}
+
 /// All value logs that are overwritten evenly are mostly dead at the same time.
 #[test]
 fn the_deadest_value_logs_are_collected_first_and_not_too_many_at_once() {
