@@ -28,28 +28,33 @@ impl Core {
     pub(super) fn watch_holders(&self, family: &FamilyState) {
         let version = family.current_version();
         if let Some(expired) = first_held(&version, &self.expiry_rules(family)) {
+            family.compactions.await_snapshots();
             self.isolation.watch_snapshot_before(expired);
         }
         if self.has_held_garbage(family, &version) {
             // Each run is held by the last snapshot before its newest version, if by any.
+            family.compactions.await_snapshots();
             let newest = version.runs.iter().map(|run| run.totals.counts.newest);
             newest.for_each(|newest| self.isolation.watch_snapshot_before(newest));
         }
-        self.watch_time_before(first_expiry(&version));
-        self.watch_time_before(next_look(
-            &family.compactions.expiry,
-            &version,
-            &self.expiry_rules(family),
-        ));
+        self.watch_time_before(family, first_expiry(&version));
+        self.watch_time_before(
+            family,
+            next_look(&family.compactions.expiry, &version, &self.expiry_rules(family)),
+        );
     }
 
     /// When snapshots still see what expired at `time`, and the clock has passed that, watches the
     /// oldest of them.
-    fn watch_time_before(&self, time: Option<u64>) {
+    fn watch_time_before(&self, family: &FamilyState, time: Option<u64>) {
         loop {
             let (oldest, now) = (self.expired_for_all(), self.env.clock.unix_seconds());
             let is_held = time.is_some_and(|time| oldest < time && time <= now);
-            if !is_held || self.isolation.snapshots.watch_time(oldest) {
+            if !is_held {
+                return;
+            }
+            family.compactions.await_snapshots();
+            if self.isolation.snapshots.watch_time(oldest) {
                 return;
             }
         }

@@ -1,5 +1,7 @@
 //! Whose failure is whose, and who makes way for whom.
 
+mod released;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

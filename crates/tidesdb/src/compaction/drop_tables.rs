@@ -93,6 +93,10 @@ impl Core {
         if !tables.is_empty() || !version.dead_value_logs().is_empty() {
             return true;
         }
-        !held_by.is_empty() && !self.isolation.snapshots.watch(&held_by)
+        if held_by.is_empty() {
+            return false;
+        }
+        family.compactions.await_snapshots();
+        !self.isolation.snapshots.watch(&held_by)
     }
 }

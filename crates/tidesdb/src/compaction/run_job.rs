@@ -81,9 +81,12 @@ impl Core {
                 milliseconds: nanos / 1_000_000,
             });
         }
-        if self.flow.disk.take_may_fit() {
+        let may_fit = self.flow.disk.take_may_fit();
+        if !may_fit.is_empty() {
             // Families that had no space beside this compaction have nothing else that wakes them.
-            self.families.all().iter().for_each(|family| self.schedule_compaction(family));
+            let families = self.families.all();
+            let refused = families.iter().filter(|family| may_fit.contains(&family.id));
+            refused.for_each(|family| self.schedule_compaction(family));
         }
         result
     }
@@ -182,7 +185,7 @@ impl CompactionJob {
             let step = self.step(core, Arc::clone(&version), cut);
             let expected = step.expected_bytes();
             let room = || core.room_for_compactions(&self.family).unwrap_or(u64::MAX);
-            match core.flow.disk.promise(expected, room) {
+            match core.flow.disk.promise(self.family.id, expected, room) {
                 Ok(promised) => return Ok((Arc::new(step), promised)),
                 Err(_) if self.plan.into_oldest && step_bytes > 0 => {
                     let least = self.sizes.table_bytes / SMALLEST_STEP_SHARE;

@@ -38,14 +38,17 @@ impl Core {
         self.isolation.snapshots.oldest_time().map_or(now, |oldest| oldest.min(now))
     }
 
-    /// Has compactions begin of what snapshots kept that have gone.
+    /// Has compactions begin of what snapshots kept that have gone. Families that wait for none are
+    /// not looked at.
     fn look_for_released(&self) {
         self.work.jobs.looks_for_released.store(false, Ordering::SeqCst);
         for family in self.families.all() {
             if self.health.is_closed() {
                 return;
             }
-            self.schedule_compaction(&family);
+            if family.compactions.take_awaits_snapshots() {
+                self.schedule_compaction(&family);
+            }
         }
     }
 

@@ -78,6 +78,8 @@ pub(crate) struct FamilyCompactions {
     callers: AtomicUsize,
     /// A look at whether the family is still being written is due.
     quiet_check: AtomicBool,
+    /// A snapshot may be watched that keeps something of the family.
+    awaits_snapshots: AtomicBool,
     /// Where flushes and compactions end their tables, see `output/slices.rs`.
     pub slice_bounds: Mutex<SliceBounds>,
     /// Tables that may go unread.
@@ -125,6 +127,21 @@ impl FamilyCompactions {
 
     pub(crate) fn end_quiet_check(&self) {
         self.quiet_check.store(false, Ordering::SeqCst);
+    }
+
+    // ORDERING of the wait for snapshots: SeqCst; the mark goes before the watch, so the look that
+    // the end of the snapshot starts finds it. A look takes the mark away before it begins: it
+    // watches again what it finds held still.
+
+    /// A snapshot will be watched that keeps something of the family: its end has the family looked
+    /// at.
+    pub(crate) fn await_snapshots(&self) {
+        self.awaits_snapshots.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a snapshot may have been watched since this was last asked.
+    pub(crate) fn take_awaits_snapshots(&self) -> bool {
+        self.awaits_snapshots.swap(false, Ordering::SeqCst)
     }
 
     /// A caller waits until no compaction is under way.

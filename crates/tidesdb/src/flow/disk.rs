@@ -9,6 +9,7 @@
 //!
 //! The decision is pure; the rest is atomics.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -139,10 +140,10 @@ struct Promises {
     /// Bytes that steps under way will write in all. What they have written counts until they end,
     /// as space that is not free as well: too much rather than too little.
     bytes: u64,
-    /// A step was refused for which there might have been space without these.
-    refused: bool,
-    /// One of these has ended since.
-    may_fit: bool,
+    /// Families of which a step was refused for which there might have been space without these.
+    refused: BTreeSet<u32>,
+    /// Those of them since whose refusal one of these has ended.
+    may_fit: BTreeSet<u32>,
 }
 
 /// Space for one step of a compaction, which counts as taken while this lives.
@@ -156,7 +157,8 @@ impl Drop for PromisedSpace<'_> {
     fn drop(&mut self) {
         let mut promises = lock(&self.disk.promises);
         promises.bytes -= self.bytes;
-        promises.may_fit |= std::mem::take(&mut promises.refused);
+        let mut refused = std::mem::take(&mut promises.refused);
+        promises.may_fit.append(&mut refused);
     }
 }
 
@@ -215,29 +217,33 @@ impl DiskFlow {
         self.deleted.load(Ordering::Relaxed) || lock(&self.kept).by.iter().any(is_gone)
     }
 
-    /// Promises a step of a compaction so many bytes, if `room` has them beside what is promised.
-    /// The room is looked at meanwhile: a step that ends at the same time counts as not ended.
+    /// Promises a step of a compaction of the family so many bytes, if `room` has them beside what
+    /// is promised. The room is looked at meanwhile: a step that ends at the same time counts as
+    /// not ended.
     ///
     /// # Errors
     /// [`TooShort`].
     pub(crate) fn promise(
         &self,
+        family: u32,
         bytes: u64,
         room: impl FnOnce() -> u64,
     ) -> Result<PromisedSpace<'_>, TooShort> {
         let mut promises = lock(&self.promises);
         let (room, promised) = (room(), promises.bytes);
         if bytes > room.saturating_sub(promised) {
-            promises.refused |= promised > 0;
+            if promised > 0 {
+                promises.refused.insert(family);
+            }
             return Err(TooShort { room, promised });
         }
         promises.bytes += bytes;
         Ok(PromisedSpace { disk: self, bytes })
     }
 
-    /// Whether a step was refused for the sake of others, of which one has ended since: compactions
-    /// should be looked for in all families. Once only.
-    pub(crate) fn take_may_fit(&self) -> bool {
+    /// The families of which a step was refused for the sake of others, if one of these has ended
+    /// since: compactions should be looked for in them. Once only.
+    pub(crate) fn take_may_fit(&self) -> BTreeSet<u32> {
         std::mem::take(&mut lock(&self.promises).may_fit)
     }
 
@@ -309,20 +315,23 @@ mod tests {
         assert!(!disk.has_deletions(&[]));
     }
 
+    /// All families were looked at, however many had been refused nothing.
     #[test]
     fn what_is_promised_is_promised_once() {
         let disk = DiskFlow::default();
-        let room = || 100;
-        let first = disk.promise(60, room).unwrap();
-        assert_eq!(disk.promise(41, room).unwrap_err(), TooShort { room: 100, promised: 60 });
-        assert!(!disk.take_may_fit(), "nothing has ended since");
-        let second = disk.promise(40, room).unwrap();
+        let (room, none) = (|| 100, BTreeSet::new());
+        let first = disk.promise(1, 60, room).unwrap();
+        assert_eq!(disk.promise(2, 41, room).unwrap_err(), TooShort { room: 100, promised: 60 });
+        assert_eq!(disk.promise(7, 50, room).unwrap_err(), TooShort { room: 100, promised: 60 });
+        assert_eq!(disk.take_may_fit(), none, "nothing has ended since");
+        let second = disk.promise(3, 40, room).unwrap();
         drop(second);
-        assert!(disk.take_may_fit());
+        assert_eq!(disk.promise(5, 50, room).unwrap_err(), TooShort { room: 100, promised: 60 });
+        assert_eq!(disk.take_may_fit(), BTreeSet::from([2, 7]));
         drop(first);
-        assert!(!disk.take_may_fit(), "once only");
-        assert_eq!(disk.promise(101, room).unwrap_err(), TooShort { room: 100, promised: 0 });
-        drop(disk.promise(100, room).unwrap());
-        assert!(!disk.take_may_fit(), "nothing would help");
+        assert_eq!(disk.take_may_fit(), BTreeSet::from([5]), "the others once only");
+        assert_eq!(disk.promise(1, 101, room).unwrap_err(), TooShort { room: 100, promised: 0 });
+        drop(disk.promise(1, 100, room).unwrap());
+        assert_eq!(disk.take_may_fit(), none, "nothing would help");
     }
 }
