@@ -148,7 +148,39 @@ impl Dependencies {
     pub(crate) fn dangerous_structure<'a>(
         &self,
         candidate: Candidate<'_>,
-        written: impl Iterator<Item = (u32, &'a [u8])>,
+        mut written: impl Iterator<Item = (u32, &'a [u8])>,
+    ) -> Option<DangerousStructure<'a>> {
+        self.structure_over(candidate, |first| {
+            let mut scratch = Vec::new();
+            written.find(|(family, key)| first <= self.limit(*family, key, &mut scratch))
+        })
+    }
+
+    /// As [`Dependencies::dangerous_structure`], for many written keys, which are sorted: where
+    /// less is recorded than is written, what is recorded is searched in what is written.
+    pub(crate) fn dangerous_structure_of_many<'a>(
+        &self,
+        candidate: Candidate<'_>,
+        written: &[(u32, &'a [u8])],
+    ) -> Option<DangerousStructure<'a>> {
+        if self.points.limits.len() + self.ranges.steps() >= written.len() {
+            return self.dangerous_structure(candidate, written.iter().copied());
+        }
+        self.structure_over(candidate, |first| {
+            if first <= self.limit_of_all() {
+                return written.first().copied();
+            }
+            let point = self.points.any_of(first, written);
+            point.or_else(|| self.ranges.any_of(first, written))
+        })
+    }
+
+    /// Whether the candidate is in a row; `pivoting_key` finds a written key of which the limit is
+    /// no less than a number, and which makes the candidate the second then.
+    fn structure_over<'a>(
+        &self,
+        candidate: Candidate<'_>,
+        pivoting_key: impl FnOnce(u64) -> Option<(u32, &'a [u8])>,
     ) -> Option<DangerousStructure<'a>> {
         // Nothing that it read was overwritten: it is neither of the first two of a row.
         if candidate.conflicts.is_empty() {
@@ -157,25 +189,18 @@ impl Dependencies {
         if self.pivots.overwrote_reads_of(candidate) {
             return Some(DangerousStructure::MeetsPivot);
         }
-        self.pivoting_key(candidate, written)
-            .map(|(family, key)| DangerousStructure::IsPivot { family, key })
+        let (family, key) = pivoting_key(candidate.conflicts.oldest(candidate.snapshot)?)?;
+        Some(DangerousStructure::IsPivot { family, key })
     }
 
-    /// A written key that makes the candidate a pivot.
-    fn pivoting_key<'a>(
-        &self,
-        candidate: Candidate<'_>,
-        mut written: impl Iterator<Item = (u32, &'a [u8])>,
-    ) -> Option<(u32, &'a [u8])> {
-        let first = candidate.conflicts.oldest(candidate.snapshot)?;
-        let mut scratch = Vec::new();
-        written.find(|(family, key)| first <= self.limit(*family, key, &mut scratch))
+    /// No key has a lower limit.
+    fn limit_of_all(&self) -> u64 {
+        self.everything.max(self.recording.iter().copied().max().unwrap_or(0))
     }
 
     fn limit(&self, family: u32, key: &[u8], scratch: &mut Vec<u8>) -> u64 {
-        let recording = self.recording.iter().copied().max().unwrap_or(0);
         let point = self.points.limit(family, key, scratch);
-        self.everything.max(recording).max(self.ranges.limit(family, key)).max(point)
+        self.limit_of_all().max(self.ranges.limit(family, key)).max(point)
     }
 
     /// Puts off the recording of reads that are too many for one go: until

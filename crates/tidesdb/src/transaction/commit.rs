@@ -7,7 +7,7 @@ use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sync_points::sync_point;
 
-use super::conflicts::{Validation, WriteConflicts};
+use super::conflicts::{FEW_BYTES, Validation, WriteConflicts};
 use super::handle::{State, Transaction};
 use super::write_set::WriteSet;
 use crate::telemetry::events::HeldEvents;
@@ -140,7 +140,8 @@ impl Transaction {
             check.look(core.storage.log.published())?;
             sync_point("looked");
             let prepared = core.prepare(batch, options)?;
-            let place = prepared.take_place()?;
+            check.catch_up()?;
+            let place = take_place_at_once(&prepared, &mut check)?;
             return match check.look_in_place(place.range().0) {
                 Ok(()) => prepared.commit_in(place).map(Some),
                 Err(conflict) => Err(prepared.call_off(place, conflict)),
@@ -152,11 +153,31 @@ impl Transaction {
             Some(batch) => {
                 check.look_first()?;
                 let prepared = core.prepare(batch, options)?;
+                // To prepare may have taken long.
+                check.catch_up(FEW_BYTES)?;
                 let committed = commit_if_valid(prepared, &mut check);
                 check.finish_recording();
                 committed.map(Some)
             }
             None => check.finish_reading().map(|()| None),
+        }
+    }
+}
+
+/// Takes a place, where only what is written is looked at.
+#[inline(always)]
+fn take_place_at_once<'a>(
+    prepared: &Prepared<'a>,
+    check: &mut WriteConflicts<'_>,
+) -> Result<Reservation<'a>> {
+    loop {
+        match prepared.try_take_place()? {
+            Ok(place) => return Ok(place),
+            Err(full) => {
+                prepared.follow_segment(full)?;
+                // What was logged in the segment before can't be read back in the place.
+                check.catch_up()?;
+            }
         }
     }
 }
@@ -188,6 +209,8 @@ fn take_place<'a>(prepared: &Prepared<'a>, check: &mut Validation<'_>) -> Result
             Ok(Err(full)) => {
                 check.unlock_dependencies();
                 prepared.follow_segment(full)?;
+                // What was logged in the segment before can't be read back in the place.
+                check.catch_up(0)?;
             }
             Err(refused) => {
                 check.unlock_dependencies();

@@ -3,6 +3,7 @@
 mod called_off_values;
 mod changes_are_met;
 mod listeners;
+mod many_writes;
 mod own_writes;
 mod second_look;
 mod spare;

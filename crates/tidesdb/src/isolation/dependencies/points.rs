@@ -23,6 +23,20 @@ impl Points {
         self.limits.get(scratch.as_slice()).copied().unwrap_or(0)
     }
 
+    /// One of the keys `written`, which are sorted, with a limit of at least `first`.
+    pub(super) fn any_of<'a>(
+        &self,
+        first: u64,
+        written: &[(u32, &'a [u8])],
+    ) -> Option<(u32, &'a [u8])> {
+        let concerned = self.limits.iter().filter(|(_, limit)| first <= **limit);
+        concerned.into_iter().find_map(|(point, _)| {
+            let (family, key) = point.split_first_chunk()?;
+            let at = written.binary_search(&(u32::from_be_bytes(*family), key)).ok()?;
+            written.get(at).copied()
+        })
+    }
+
     /// Raises the limit of a key to at least `limit`.
     pub(super) fn raise(&mut self, family: u32, key: &[u8], limit: u64) {
         set_point(&mut self.scratch, family, key);

@@ -20,6 +20,35 @@ impl Ranges {
         self.of.get(&family).map_or(0, |ranges| ranges.limit(key))
     }
 
+    /// Number of steps in all families.
+    pub(super) fn steps(&self) -> usize {
+        self.of.values().map(|ranges| ranges.steps.len()).sum()
+    }
+
+    /// One of the keys `written`, which are sorted, with a limit of at least `first`.
+    pub(super) fn any_of<'a>(
+        &self,
+        first: u64,
+        written: &[(u32, &'a [u8])],
+    ) -> Option<(u32, &'a [u8])> {
+        self.of.iter().find_map(|(&family, ranges)| {
+            let mut steps = ranges.steps.iter().peekable();
+            while let Some((start, &limit)) = steps.next() {
+                let end = steps.peek().map(|(end, _)| end.as_slice());
+                if limit < first {
+                    continue;
+                }
+                let at = written.partition_point(|known| *known < (family, start.as_slice()));
+                let is_inside =
+                    |(of, key): &&(u32, &[u8])| *of == family && end.is_none_or(|end| *key < end);
+                if let Some(found) = written.get(at).filter(is_inside) {
+                    return Some(*found);
+                }
+            }
+            None
+        })
+    }
+
     /// Raises the limit of `[start, end)` to at least `limit`. Limits up to `oldest` are forgotten
     /// when the family's table has doubled.
     pub(super) fn raise(

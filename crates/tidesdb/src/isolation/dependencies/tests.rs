@@ -262,3 +262,43 @@ fn commits_met_again_cost_no_more_than_new_ones() {
     met.sort();
     assert_eq!(met.commits, (1..=1023).collect::<Vec<_>>());
 }
+
+/// Searching what was read in what is written, and the other way round.
+#[test]
+fn many_written_keys_are_judged_as_few_are() {
+    let mut random = tidesdb_sim::rng::SplitMix64::new(1);
+    let key = |n: u64| n.to_be_bytes();
+    let (mut found, mut absent) = (0, 0);
+    for round in 0..300 {
+        let mut dependencies = with_live(&[10, 10]);
+        for _ in 0..random.below(4) {
+            let limit = 15 + random.below(10);
+            dependencies.record_point(random.below(3) as u32, &key(random.below(600)), limit);
+        }
+        for _ in 0..random.below(4) {
+            let (start, limit) = (random.below(600), 15 + random.below(10));
+            let end = key(start + random.below(9));
+            let end = (random.below(10) > 0).then_some(&end[..]);
+            dependencies.record_range(random.below(3) as u32, &key(start), end, limit);
+        }
+        if random.below(20) == 0 {
+            dependencies.begin_recording(18);
+        }
+        let keys: Vec<[u8; 8]> = (0..100).map(|_| key(random.below(600))).collect();
+        let mut written: Vec<(u32, &[u8])> = Vec::new();
+        written.extend(keys.iter().map(|key| (1 + random.below(2) as u32, &key[..])));
+        written.sort_unstable();
+        let overwritten = overwritten(&[15 + random.below(10)]);
+        let candidate = Candidate { snapshot: 10, commit: Some(90), conflicts: &overwritten };
+        let few = dependencies.dangerous_structure(candidate, written.iter().copied());
+        let many = dependencies.dangerous_structure_of_many(candidate, &written);
+        assert_eq!(few.is_some(), many.is_some(), "{round}: {few:?}, {many:?}");
+        if let Some(DangerousStructure::IsPivot { family, key }) = many {
+            let this = std::iter::once((family, key));
+            assert!(dependencies.dangerous_structure(candidate, this).is_some(), "{round}");
+        }
+        found += u32::from(many.is_some());
+        absent += u32::from(many.is_none());
+    }
+    assert!(found > 20 && absent > 20, "{found} found, {absent} absent");
+}

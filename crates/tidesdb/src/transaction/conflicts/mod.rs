@@ -38,6 +38,7 @@
 //! |---|---|
 //! | `validation` | the checks of a commit that has read, or only read |
 //! | `write_conflicts` | changes of what it wrote: the first committer wins |
+//! | `written_keys` | what it wrote, sorted when that is much |
 //! | `repeatable_reads` | changes of what a repeatable reader has read |
 //! | `read_conflicts` | changes of what a serializable transaction has read |
 //! | `recording` | what a serializable transaction has read, recorded for others |
@@ -55,8 +56,9 @@ mod validation;
 mod views;
 mod window;
 mod write_conflicts;
+mod written_keys;
 
 #[cfg(test)]
 pub(super) use self::logged_changes::MOST_KEYS;
-pub(super) use self::validation::Validation;
+pub(super) use self::validation::{FEW_BYTES, Validation};
 pub(super) use self::write_conflicts::WriteConflicts;

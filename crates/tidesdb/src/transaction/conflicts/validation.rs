@@ -25,6 +25,9 @@ use crate::write::WriteBatch;
 /// of its families, for which other commits of large values, drops and copies wait.
 const MOST_TRIES_WITH_VALUES: u32 = 1;
 
+/// So little is looked at in the commit's place.
+pub(in crate::transaction) const FEW_BYTES: u64 = MOST_WAITED_FOR_BYTES / 4;
+
 /// The checks of a commit that has read, or only read.
 // More than a dozen fields: the state of one commit from its first look to its judgement.
 pub(in crate::transaction) struct Validation<'t> {
@@ -82,17 +85,41 @@ impl<'t> Validation<'t> {
     /// that is much: a few times in all, however often the commit takes a place.
     pub(in crate::transaction) fn look_first(&mut self) -> Result<()> {
         self.look_outside()?;
-        while self.read_conflicts.is_wide && self.catch_ups < MOST_TRIES {
-            let published = self.core.storage.log.published();
-            let since = self.read_conflicts.through.max(self.snapshot.sequence);
-            if published.saturating_sub(since) <= MOST_WAITED_FOR_BYTES / 4 {
-                break;
-            }
+        self.catch_up(FEW_BYTES)?;
+        sync_point("looked");
+        Ok(())
+    }
+
+    /// Looks again, without a place in the log, if a look at all takes long and more than so many
+    /// bytes came in since the last: a few times in all.
+    pub(in crate::transaction) fn catch_up(&mut self, most_bytes: u64) -> Result<()> {
+        if let Some(conflicts) = self.many_written() {
+            conflicts.order_keys();
+        }
+        while let Some(since) = self.wide_since()
+            && self.catch_ups < MOST_TRIES
+            && self.core.storage.log.published().saturating_sub(since) > most_bytes
+        {
             self.catch_ups += 1;
             self.look_outside()?;
         }
-        sync_point("looked");
+        if self.many_written().is_some() {
+            sync_point("caught up");
+        }
         Ok(())
+    }
+
+    /// The check of what it writes, if that is many keys.
+    fn many_written(&mut self) -> Option<&mut WriteConflicts<'t>> {
+        self.write_conflicts.as_mut().filter(|conflicts| conflicts.are_many())
+    }
+
+    /// Up to where a look was made that takes long.
+    fn wide_since(&mut self) -> Option<SequenceNumber> {
+        let is_wide = self.read_conflicts.is_wide;
+        let read = is_wide.then(|| self.read_conflicts.through.max(self.snapshot.sequence));
+        let written = self.many_written().map(|conflicts| conflicts.through());
+        read.into_iter().chain(written).min()
     }
 
     /// Looks at what was published since the last look, without a place in the log.
@@ -224,8 +251,16 @@ impl<'t> Validation<'t> {
 
     /// Looks at what was published since the last look, up to `through`.
     pub(super) fn look(&mut self, through: SequenceNumber) -> Result<()> {
-        if let Some(conflicts) = &mut self.write_conflicts {
-            conflicts.look(through)?;
+        let looked = match &mut self.write_conflicts {
+            Some(conflicts) if self.in_place => conflicts.look_with_lock(through)?,
+            Some(conflicts) => conflicts.look(through).map(|()| true)?,
+            None => true,
+        };
+        if !looked {
+            let reason = self.give_place_back()?;
+            let some_key = self.write_conflicts.as_ref();
+            let refused = some_key.map(|conflicts| conflicts.conflict_at_some_key(reason));
+            return Err(refused.unwrap_or_else(|| Error::Internal(reason.to_owned())));
         }
         let Some(reads) = self.reads.take() else { return Ok(()) };
         let looked = match self.level {
@@ -248,9 +283,9 @@ impl<'t> Validation<'t> {
         let most_tries = if holds_value_logs { MOST_TRIES_WITH_VALUES } else { MOST_TRIES };
         self.too_much = self.tries < most_tries;
         if self.too_much {
-            return Err(Error::Internal("a look at what was read takes too long".to_owned()));
+            return Err(Error::Internal("a look at so many keys takes too long".to_owned()));
         }
-        Ok("too much was committed while the many keys that it has read were looked at")
+        Ok("too much was committed while the many keys that it has read or written were looked at")
     }
 
     /// Serializable: notes who has changed what was read.
@@ -299,9 +334,15 @@ impl<'t> Validation<'t> {
         let Some(mut dependencies) = self.dependencies.take() else { return Ok(()) };
         let (snapshot, conflicts) = (self.snapshot.sequence, &self.read_conflicts.commits);
         let candidate = Candidate { snapshot, commit, conflicts };
-        let operations = self.batch.into_iter().flat_map(WriteBatch::operations);
-        let written = operations.map(|operation| (operation.family, operation.key));
-        if let Some(danger) = dependencies.dangerous_structure(candidate, written) {
+        let many = self.write_conflicts.as_ref().and_then(WriteConflicts::keys);
+        let danger = if let Some(many) = many {
+            dependencies.dangerous_structure_of_many(candidate, many.as_slice())
+        } else {
+            let operations = self.batch.into_iter().flat_map(WriteBatch::operations);
+            let written = operations.map(|operation| (operation.family, operation.key));
+            dependencies.dangerous_structure(candidate, written)
+        };
+        if let Some(danger) = danger {
             drop(dependencies);
             return Err(self.serialization_conflict(danger));
         }
