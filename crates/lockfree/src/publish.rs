@@ -183,6 +183,20 @@ impl CommitSequencer {
         }
     }
 
+    /// Returns once the ranges that are announced by now are published, or behind a hole: those in
+    /// front of the first that is not announced, since its reservation may have been given up. For
+    /// threads that would rather wait here than later.
+    pub fn wait_for_announced(&self) {
+        let (mut at, until) = (self.published(), self.tail());
+        while at < until {
+            let Some((end, _)) = self.announced_at(at) else { return };
+            if !self.wait_published(end) {
+                return;
+            }
+            at = end.max(self.published());
+        }
+    }
+
     /// End and signature of the range that starts at `start`, if it is announced and was not
     /// published when the signature was read.
     fn announced_at(&self, start: u64) -> Option<(u64, u64)> {

@@ -1,7 +1,7 @@
 //! The transaction that users hold.
 
 use std::cell::{Cell, OnceCell};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tidesdb_base::entry::{NEVER_EXPIRES, ValueKind};
@@ -14,9 +14,13 @@ use super::write_set::WriteSet;
 use crate::core::{Core, OwnerShare};
 use crate::family::FamilyState;
 use crate::handles::Family;
-use crate::isolation::IsolationLevel;
+use crate::isolation::{Dependencies, IsolationLevel};
 use crate::write::Visible;
 use crate::write::batch::expiry_after;
+
+/// How often a transaction that begins waits for the last commit without the lock; others may have
+/// committed meanwhile.
+const MOST_WAITS: u32 = 4;
 
 /// What may be done with a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -307,16 +311,32 @@ fn first_snapshot(core: &Core, level: IsolationLevel) -> Result<Option<Registrat
 fn take_snapshot(core: &Core, level: IsolationLevel) -> Registration {
     match level {
         IsolationLevel::Serializable => {
-            let mut dependencies = lock(&core.isolation.dependencies);
-            // A transaction that begins sees all serializable commits that are recorded, so of
-            // these only the live ones matter.
-            core.storage.log.wait_published(dependencies.last_commit());
+            let mut dependencies = lock_when_published(core);
             let snapshot = core.register_snapshot();
             dependencies.begin(snapshot.sequence);
             snapshot
         }
         _ => core.register_snapshot(),
     }
+}
+
+/// The dependencies, locked, with all serializable commits visible that are recorded. A transaction
+/// that begins sees these, so of them only the live ones matter.
+fn lock_when_published(core: &Core) -> MutexGuard<'_, Dependencies> {
+    let (log, dependencies) = (&core.storage.log, &core.isolation.dependencies);
+    let mut locked = lock(dependencies);
+    for _ in 0..MOST_WAITS {
+        let last = locked.last_commit();
+        if log.published() >= last {
+            break;
+        }
+        // All other serializable transactions would wait too.
+        drop(locked);
+        log.wait_published(last);
+        locked = lock(dependencies);
+    }
+    log.wait_published(locked.last_commit());
+    locked
 }
 
 impl Drop for Transaction {

@@ -217,6 +217,12 @@ impl Wal {
         self.sequencer.wait_for_conflicting(position, signature);
     }
 
+    /// Returns once most of the commits that are under way now are complete and visible, those that
+    /// have just begun perhaps excepted.
+    pub(crate) fn wait_for_announced(&self) {
+        self.sequencer.wait_for_announced();
+    }
+
     /// Returns once everything in front of a log position is complete and visible, or can't be
     /// any more.
     #[inline]

@@ -140,9 +140,12 @@ impl<'t> Validation<'t> {
     }
 
     /// Takes the lock of the dependencies, if the level has any: before the commit takes its place.
+    /// Until those in front of that are visible it is waited for with the lock held, so those that
+    /// are under way are waited for without.
     pub(in crate::transaction) fn lock_dependencies(&mut self) {
         if self.level == IsolationLevel::Serializable {
-            self.dependencies = Some(LockedDependencies::lock(self.core));
+            self.core.storage.log.wait_for_announced();
+            self.dependencies = Some(self.dependencies());
         }
     }
 
@@ -204,7 +207,7 @@ impl<'t> Validation<'t> {
         looked?;
         if self.level == IsolationLevel::Serializable {
             self.read_conflicts.commits.sort();
-            self.lock_dependencies();
+            self.dependencies = Some(self.dependencies());
             // Its reads are recorded already.
             drop(reads);
             self.judge(None)?;

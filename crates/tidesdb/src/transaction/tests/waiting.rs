@@ -2,9 +2,13 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_sim::{FaultVfs, Op};
+use tidesdb_sys::sync_points::on_sync_points;
 
 use super::*;
 
@@ -97,4 +101,52 @@ fn a_commit_that_is_outrun_looks_a_few_times_and_writes_its_values_once() {
     // The new file, and its value.
     assert_eq!(written.load(Ordering::Relaxed), 2, "the value was written again and again");
     assert_eq!(b.get(b"large").unwrap(), None);
+}
+
+/// One that began, and one that committed, held the lock of the dependencies while it waited for a
+/// commit in front to become visible. All others waited with it, to begin and to end.
+#[test]
+fn the_lock_is_not_held_while_a_commit_in_front_takes_long() {
+    for commits in [false, true] {
+        let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+        let [a, b, c] = [0, 1, 2].map(|n| families[n].clone());
+        let begin = || db.begin(IsolationLevel::Serializable).unwrap();
+        let (ends, mut slow, mut waits) = (begin(), begin(), begin());
+        slow.get(&a, b"read").unwrap();
+        slow.put(&a, b"slow", b"").unwrap();
+        waits.get(&b, b"read").unwrap();
+        waits.put(&b, b"waits", b"").unwrap();
+        c.put(b"unrelated", b"").unwrap();
+        let (stopped, is_stopped) = channel();
+        let (go_on, may_go_on) = channel();
+        let (ended, has_ended) = channel();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let (at_once, stop) = (Cell::new(true), may_go_on);
+                on_sync_points(Some(Rc::new(move |place| {
+                    // It was judged.
+                    if place == "checked" && at_once.take() {
+                        stopped.send(()).unwrap();
+                        stop.recv().unwrap();
+                    }
+                })));
+                slow.commit().unwrap();
+                on_sync_points(None);
+            });
+            is_stopped.recv().unwrap();
+            let others = db.clone();
+            scope.spawn(move || match commits {
+                true => drop(waits.commit().unwrap()),
+                false => drop(others.begin(IsolationLevel::Serializable).unwrap()),
+            });
+            thread::sleep(Duration::from_millis(100));
+            scope.spawn(move || {
+                drop(ends);
+                ended.send(()).unwrap();
+            });
+            let in_time = has_ended.recv_timeout(Duration::from_secs(5));
+            go_on.send(()).unwrap();
+            in_time.expect("a transaction could not end");
+        });
+    }
 }
