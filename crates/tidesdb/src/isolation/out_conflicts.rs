@@ -16,7 +16,8 @@ pub(crate) struct OutConflicts {
     pub(super) hidden_through: u64,
     /// Any commit up to here may be one: there were too many to tell them apart. Zero for none.
     pub(super) any_through: u64,
-    pub(super) is_sorted: bool,
+    /// So many of the commits are sorted, and came before the others.
+    pub(super) sorted: usize,
 }
 
 impl OutConflicts {
@@ -24,7 +25,7 @@ impl OutConflicts {
     pub(crate) fn sort(&mut self) {
         self.commits.sort_unstable();
         self.commits.dedup();
-        self.is_sorted = true;
+        self.sorted = self.commits.len();
     }
 
     /// Notes a newer version of something read. `hides` when older ones that are newer than the
@@ -36,15 +37,14 @@ impl OutConflicts {
         self.oldest = Some(self.oldest.map_or(sequence, |oldest| oldest.min(sequence)));
         if self.commits.last() != Some(&sequence) {
             self.commits.push(sequence);
-            self.is_sorted = false;
         }
         if self.commits.len() == self.commits.capacity() {
-            self.commits.sort_unstable();
-            self.commits.dedup();
+            self.sort();
             if self.commits.len() >= MOST_OVERWRITERS {
                 let newest = self.commits.last().copied().unwrap_or(0);
                 self.any_through = self.any_through.max(newest);
                 self.commits.clear();
+                self.sorted = 0;
                 return;
             }
             // Room for as many before all are sorted again, however few went.
@@ -54,6 +54,12 @@ impl OutConflicts {
 
     pub(crate) const fn is_empty(&self) -> bool {
         self.oldest.is_none()
+    }
+
+    /// How many commits are not sorted.
+    #[cfg(test)]
+    pub(crate) const fn unsorted(&self) -> usize {
+        self.commits.len() - self.sorted
     }
 
     pub(super) fn oldest(&self, snapshot: u64) -> Option<u64> {

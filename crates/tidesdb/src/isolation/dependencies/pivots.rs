@@ -31,13 +31,18 @@ impl Pivots {
         }
         // Of a transaction that only read, the row's end must have been there before its snapshot.
         let first = |last: u64| candidate.commit.is_some() || last <= candidate.snapshot;
-        let commits = &conflicts.commits;
-        let found = if conflicts.is_sorted && commits.len() > self.rows.len() {
-            let is_known = |commit: &u64| commits.binary_search(commit).is_ok();
-            self.rows.iter().any(|(commit, &last)| first(last) && is_known(commit))
-        } else {
+        let (sorted, others) = conflicts.commits.split_at(conflicts.sorted);
+        let looked_up = |commits: &[u64]| {
             commits.iter().filter_map(|commit| self.rows.get(commit)).copied().any(first)
         };
+        // Others wait for the judgement, and one of the two may be long.
+        let found = looked_up(others)
+            || if sorted.len() > self.rows.len() {
+                let is_known = |commit: &u64| sorted.binary_search(commit).is_ok();
+                self.rows.iter().any(|(commit, &last)| first(last) && is_known(commit))
+            } else {
+                looked_up(sorted)
+            };
         if found {
             return true;
         }

@@ -86,6 +86,8 @@ impl<'t> Validation<'t> {
     pub(in crate::transaction) fn look_first(&mut self) -> Result<()> {
         self.look_outside()?;
         self.catch_up(FEW_BYTES)?;
+        // Now, and not while others wait for the judgement.
+        self.read_conflicts.commits.sort();
         sync_point("looked");
         Ok(())
     }
@@ -298,12 +300,14 @@ impl<'t> Validation<'t> {
             Some(dependencies) => dependencies.is_alone(),
             None => lock(&self.core.isolation.dependencies).is_alone(),
         };
-        // If another joins before the last look, that one looks at everything.
-        if (alone && !self.reads_must_stand) || window.is_empty() {
-            return Ok(());
-        }
         // Others wait then, whatever was read and however often this commit had to begin again.
         let held = self.dependencies.is_some();
+        // If another joins before the last look, that one looks at everything: one that had to give
+        // its place back for that does not leave it to the last look again.
+        let spared = alone && !self.reads_must_stand && (held || self.tries == 0);
+        if spared || window.is_empty() {
+            return Ok(());
+        }
         let bounds = if held { Bounds::WAITED_FOR } else { Bounds::ALONE };
         // What a long look has seen need not be looked at once more.
         let logged_first =
@@ -336,6 +340,8 @@ impl<'t> Validation<'t> {
         sync_point("to be judged");
         let Some(mut dependencies) = self.dependencies.take() else { return Ok(()) };
         let (snapshot, conflicts) = (self.snapshot.sequence, &self.read_conflicts.commits);
+        #[cfg(test)]
+        crate::transaction::tests::steps::note_waited_for(conflicts.unsorted() as u64);
         let candidate = Candidate { snapshot, commit, conflicts };
         let many = self.write_conflicts.as_ref().and_then(WriteConflicts::keys);
         let danger = if let Some(many) = many {

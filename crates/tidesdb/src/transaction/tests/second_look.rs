@@ -1,7 +1,11 @@
 //! Many reads, and what comes in while a serializable commit looks at them.
 
 use super::*;
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use tidesdb_base::error::Result;
+use tidesdb_sys::sync_points::on_sync_points;
 
 use crate::transaction::conflicts::MOST_KEYS;
 
@@ -252,4 +256,51 @@ fn a_repeatable_reader_finds_in_the_log_what_has_changed_during_its_look() {
             assert_eq!(committed.is_err(), is_refused, "{committed:?}");
         }
     }
+}
+
+/// Each was looked up among the pivots while others waited.
+#[test]
+fn the_commits_that_have_overwritten_what_was_read_are_sorted_before_others_wait() {
+    let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+    let [a, b, _] = &families[..] else { unreachable!() };
+    let mut batch = WriteBatch::new();
+    (0..KEYS).for_each(|n| batch.put(a, &key(n), b"old").unwrap());
+    db.write(&batch).unwrap();
+    let oldest = db.begin(IsolationLevel::Serializable).unwrap();
+    let mut long = db.begin(IsolationLevel::Serializable).unwrap();
+    by_points(&mut long, a);
+    (0..KEYS).for_each(|n| a.put(key(n), b"new").unwrap());
+    long.put(b, b"written", b"new").unwrap();
+    steps::take_most_waited_for();
+    long.commit().unwrap();
+    let waited_for = steps::take_most_waited_for();
+    // The one key that it writes.
+    assert!(waited_for <= 1, "{waited_for} were looked up one by one");
+    drop(oldest);
+}
+
+/// Alone at its level it leaves the first look out. When another joined, each of its last looks was
+/// one at everything, which takes too long.
+#[test]
+fn a_commit_that_others_join_looks_before_it_takes_another_place() {
+    let (db, families) = open(&SimVfs::new(1), SyncMode::None);
+    let [a, b, c] = &families[..] else { unreachable!() };
+    let mut batch = WriteBatch::new();
+    (0..KEYS).for_each(|n| batch.put(a, &key(n), b"old").unwrap());
+    db.write(&batch).unwrap();
+    let mut long = db.begin(IsolationLevel::Serializable).unwrap();
+    by_points(&mut long, a);
+    c.put(b"filler", vec![7; 300 << 10]).unwrap();
+    long.put(b, b"written", b"new").unwrap();
+    let (other, joined) = (db.clone(), Rc::new(RefCell::new(None)));
+    let joins = Rc::clone(&joined);
+    on_sync_points(Some(Rc::new(move |place| match place {
+        "looked" => *joins.borrow_mut() = Some(other.begin(IsolationLevel::Serializable).unwrap()),
+        "snapshot of a look" => drop(joins.take()),
+        _ => {}
+    })));
+    let committed = long.commit();
+    on_sync_points(None);
+    drop(joined.take());
+    committed.expect("it was refused although no other has changed what it read");
 }
