@@ -6,6 +6,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::Transaction;
 use super::read_set::ReadSet;
+use super::write_set::WriteSet;
 use crate::memory::Holder;
 
 /// Change of a transaction's memory that is worth accounting for.
@@ -24,6 +25,14 @@ impl Transaction {
         };
         if (written + read).abs_diff(self.charged.get()) >= CHARGED_STEP_BYTES {
             self.set_charge(written + read);
+        }
+    }
+
+    /// Accounts for the index of the writes, if a look-up has made it or let it grow.
+    #[inline]
+    pub(super) fn charge_index(&self, writes: &WriteSet) {
+        if writes.has_grown() {
+            self.charge(None);
         }
     }
 

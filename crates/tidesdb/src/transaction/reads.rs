@@ -137,7 +137,9 @@ impl Transaction {
             && !writes.is_empty()
         {
             core.health.check_readable(family)?;
-            if let Some(own) = writes.find(family.id, key) {
+            let own = writes.find(family.id, key);
+            self.charge_index(writes);
+            if let Some(own) = own {
                 let value = family.keys.order.value(own.value);
                 return Ok((true, (!self.is_dead(&own)).then(|| read(value))));
             }
@@ -236,6 +238,9 @@ impl Transaction {
                 Some(own) => collect.fetched(at, copied(own.value)?),
                 None => wanted.push(at),
             }
+        }
+        if let Some(writes) = writes {
+            self.charge_index(writes);
         }
         let not_own = wanted.clone();
         let taken = self.snapshot.is_none().then(|| Snapshot::take(self.core()));

@@ -44,7 +44,11 @@ impl Transaction {
         self.core().health.check_readable(family)?;
         options.snapshot = self.snapshot.map(|snapshot| Snapshot::again(self.core(), snapshot));
         let own = self.writes.as_deref().filter(|writes| !writes.is_empty());
-        let own = own.map(|writes| writes.in_order(family.id, &self.core().memory.budget));
+        let own = own.map(|writes| {
+            let own = writes.in_order(family.id, &self.core().memory.budget);
+            self.charge_index(writes);
+            own
+        });
         let own = own.filter(|own| !own.is_empty());
         let tracks = self.level.tracks_reads();
         let reads = tracks.then(|| Box::new(ScanReads::new(self.reads(), family)) as _);

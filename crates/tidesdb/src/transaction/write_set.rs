@@ -188,6 +188,7 @@ impl WriteSet {
     }
 
     fn bring_up_to_date(&self, index: &mut Index) {
+        let before = index.entries.memory_bytes();
         let (position, direct) = index.through;
         let mut operations = self.batch.operations_from(position, direct);
         loop {
@@ -200,7 +201,9 @@ impl WriteSet {
             index.entries.put(hash_of(family, key), entry, same);
         }
         index.through = operations.place();
-        self.grown.set(true);
+        if index.entries.memory_bytes() != before {
+            self.grown.set(true);
+        }
         self.is_more_than_a_batch.set(true);
     }
 

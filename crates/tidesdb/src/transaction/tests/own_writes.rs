@@ -69,3 +69,30 @@ fn an_own_write_expires_by_the_time_of_day_too() {
         transaction.rollback().unwrap();
     }
 }
+
+/// The index by key counted with the next write only.
+#[test]
+fn the_index_of_writes_counts_as_soon_as_a_look_up_has_made_it() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    let transactions = || db.core().memory.budget.held().transactions;
+    let before = transactions();
+    for way in 0..3 {
+        let mut transaction = db.begin(IsolationLevel::Snapshot).unwrap();
+        for n in 0..50_000_u64 {
+            transaction.put(&family, n.to_be_bytes(), b"").unwrap();
+        }
+        let written = transactions();
+        let key = 7_u64.to_be_bytes();
+        match way {
+            0 => drop(transaction.get(&family, key).unwrap().unwrap()),
+            1 => drop(transaction.multi_get(&family, [key]).unwrap()),
+            _ => drop(transaction.scan(&family, ScanOptions::default()).unwrap()),
+        }
+        // Eight bytes a slot, at most half of them used.
+        let index = transactions().saturating_sub(written);
+        assert!(index >= 16 * 50_000, "{way}: {index} bytes");
+        drop(transaction);
+        assert_eq!(transactions(), before);
+    }
+}
