@@ -195,6 +195,27 @@ impl OwnWrites {
         }
     }
 
+    /// Takes the operation on a key out.
+    pub(crate) fn remove(&mut self, key: &[u8], budget: &Arc<MemoryBudget>) {
+        let behind = self.chunks.partition_point(|chunk| chunk.first_key() <= key);
+        let Some(at) = behind.checked_sub(1) else { return };
+        let Some(shared) = self.chunks.get_mut(at) else { return };
+        let place = shared.entries.binary_search_by(|entry| shared.key_of(entry).cmp(key));
+        let Ok(place) = place else { return };
+        if shared.entries.len() == 1 {
+            self.chunks.remove(at);
+            return;
+        }
+        if Arc::get_mut(shared).is_none() {
+            *shared = Arc::new(shared.copy_of(0, shared.entries.len()));
+        }
+        if let Some(chunk) = Arc::get_mut(shared) {
+            let old = chunk.entries.remove(place);
+            chunk.dead += old.end - old.key;
+            chunk.count(budget);
+        }
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }

@@ -39,17 +39,44 @@ impl OffsetIndex {
         (slot != 0).then(|| entry_of(slot))
     }
 
-    /// Puts an entry in, in the place of the one for which `same` holds.
-    pub(super) fn put(&mut self, hash: u64, entry: u32, same: impl Fn(u32) -> bool) {
+    /// Puts an entry in, in the place of the one for which `same` holds, which it returns.
+    #[inline]
+    pub(super) fn put(&mut self, hash: u64, entry: u32, same: impl Fn(u32) -> bool) -> Option<u32> {
         if (self.used + 1) * 2 > self.slots.len() {
             self.grow();
         }
-        if let Some(place) = self.place_of(hash, same)
-            && let Some(slot) = self.slots.get_mut(place)
-        {
-            self.used += usize::from(*slot == 0);
-            *slot = slot_of(hash, entry);
+        let place = self.place_of(hash, same)?;
+        let slot = self.slots.get_mut(place)?;
+        let before = (*slot != 0).then(|| entry_of(*slot));
+        self.used += usize::from(before.is_none());
+        *slot = slot_of(hash, entry);
+        before
+    }
+
+    /// Takes an entry out.
+    pub(super) fn remove(&mut self, hash: u64, entry: u32) {
+        let Some(mut free) = self.place_of(hash, |other| other == entry) else { return };
+        if self.slots[free] == 0 {
+            return;
         }
+        self.used -= 1;
+        // What lies behind it moves up, unless it would come before the place that it hashes to:
+        // a search ends at the first free slot.
+        let mask = self.slots.len() - 1;
+        let mut at = free;
+        loop {
+            at = (at + 1) & mask;
+            let slot = self.slots[at];
+            if slot == 0 {
+                break;
+            }
+            let home = (slot >> 32) as usize & mask;
+            if at.wrapping_sub(home) & mask >= at.wrapping_sub(free) & mask {
+                self.slots[free] = slot;
+                free = at;
+            }
+        }
+        self.slots[free] = 0;
     }
 
     /// The slot of the entry with this hash for which `same` holds, or else the free one where it
@@ -103,7 +130,41 @@ impl OffsetIndex {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use tidesdb_sim::rng::SplitMix64;
+
     use super::*;
+
+    #[test]
+    fn entries_come_and_go_as_in_a_map() {
+        for seed in 0..50 {
+            let mut rng = SplitMix64::new(seed);
+            let (mut index, mut model) = (OffsetIndex::default(), BTreeMap::new());
+            // Of hashes that differ in few bits, at the end of the table as well.
+            let hash_of = |key: u32| u64::from(key % 7).wrapping_sub(3);
+            for step in 0..2000_u32 {
+                let key = rng.below(40) as u32;
+                let hash = hash_of(key);
+                if let Some(&entry) = model.get(&key)
+                    && rng.chance(1, 2)
+                {
+                    index.remove(hash, entry);
+                    model.remove(&key);
+                } else {
+                    let entry = step * 64 + key;
+                    let before = index.put(hash, entry, |other| other % 64 == key);
+                    assert_eq!(before, model.insert(key, entry), "seed {seed}");
+                }
+                index.remove(hash, u32::MAX - 1);
+            }
+            for key in 0..40 {
+                let found = index.find(hash_of(key), |entry| entry % 64 == key);
+                assert_eq!(found, model.get(&key).copied(), "seed {seed}");
+            }
+            assert_eq!(index.entries().count(), model.len());
+        }
+    }
 
     #[test]
     fn entries_are_found_by_whole_keys_whatever_they_hash_to() {

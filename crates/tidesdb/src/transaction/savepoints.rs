@@ -30,7 +30,8 @@ impl Transaction {
     #[doc(alias = "rollback_to")]
     pub fn rollback_to_savepoint(&mut self, name: &str) -> Result<()> {
         self.check_active_not_forked()?;
-        self.writes.get_or_insert_default().rollback_to(name)
+        let budget = &self.owner.core().memory.budget;
+        self.writes.get_or_insert_default().rollback_to(name, budget)
     }
 
     /// Forgets a savepoint and nothing else.

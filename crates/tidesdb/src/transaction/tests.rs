@@ -5,6 +5,7 @@ mod changes_are_met;
 mod listeners;
 mod many_writes;
 mod own_writes;
+mod savepoints;
 mod second_look;
 mod spare;
 pub(super) mod steps;

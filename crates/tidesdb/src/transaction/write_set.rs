@@ -4,7 +4,7 @@
 //! commit hands the batch over as it is. An index by key is made when a key is looked up for the
 //! first time and brought up to date at later look-ups, so a transaction that only writes never
 //! pays for one. Of several writes of a key the last one counts. Rolling back to a savepoint cuts
-//! the batch.
+//! the batch, and takes what was cut out of the index: it costs as much as what it takes back.
 //!
 //! Used by one thread at a time, like the transaction; looking up changes the index behind a
 //! shared reference.
@@ -21,7 +21,7 @@ use crate::family::FamilyState;
 use crate::iterator::OwnWrites;
 use crate::memory::MemoryBudget;
 use crate::write::WriteBatch;
-use crate::write::batch::BatchMark;
+use crate::write::batch::{BatchMark, BatchOperations};
 
 /// Up to this many operations are looked through one by one.
 const UNINDEXED: usize = 8;
@@ -47,8 +47,27 @@ struct Index {
     entries: OffsetIndex,
     /// How far the batch is indexed: offset in the record, number of direct values.
     through: (usize, usize),
+    /// Entries in the order of the batch that took the place of another, and that one. Noted while
+    /// there are savepoints: a rollback puts them back.
+    displaced: Vec<(u32, u32)>,
     /// Of families that were scanned.
     in_order: Vec<InOrder>,
+}
+
+impl Index {
+    /// Forgets all and keeps memory.
+    fn clear(&mut self) {
+        self.in_order.clear();
+        self.entries.clear();
+        self.displaced.clear();
+        self.through = (0, 0);
+    }
+}
+
+/// An operation that a rollback takes back.
+struct Cut {
+    hash: u64,
+    entry: u32,
 }
 
 /// The last operations on the keys of a family in key order, up to a place in the batch.
@@ -189,22 +208,28 @@ impl WriteSet {
 
     fn bring_up_to_date(&self, index: &mut Index) {
         let before = index.entries.memory_bytes();
-        let (position, direct) = index.through;
-        let mut operations = self.batch.operations_from(position, direct);
-        loop {
-            let (position, direct) = operations.place();
-            let Some(operation) = operations.next() else { break };
-            let is_direct = operations.place().1 != direct;
-            let entry = if is_direct { direct as u32 | DIRECT } else { position as u32 };
+        let mut operations = self.batch.operations_from(index.through.0, index.through.1);
+        while let Some((entry, operation)) = next_entry(&mut operations) {
             let (family, key) = (operation.family, operation.key);
             let same = |entry| self.is_of(entry, family, key);
-            index.entries.put(hash_of(family, key), entry, same);
+            let before = index.entries.put(hash_of(family, key), entry, same);
+            if let Some(before) = before
+                && !self.savepoints.is_empty()
+            {
+                index.displaced.push((entry, before));
+            }
         }
         index.through = operations.place();
         if index.entries.memory_bytes() != before {
             self.grown.set(true);
         }
         self.is_more_than_a_batch.set(true);
+    }
+
+    /// Bytes of the batch that are indexed.
+    #[cfg(test)]
+    pub(super) fn indexed_bytes(&self) -> usize {
+        self.index.borrow().through.0
     }
 
     /// True when there is a savepoint.
@@ -227,14 +252,15 @@ impl WriteSet {
     ///
     /// # Errors
     /// [`Error::SavepointNotFound`].
-    pub(super) fn rollback_to(&mut self, name: &str) -> Result<()> {
+    pub(super) fn rollback_to(&mut self, name: &str, budget: &Arc<MemoryBudget>) -> Result<()> {
         let at = self.place_of(name)?;
         if let Some((_, mark)) = self.savepoints.get(at) {
             // A later savepoint whose mark was moved may lie before this one's.
             let mark = *mark;
-            self.cut(mark);
+            self.cut(mark, budget);
         }
         self.savepoints.truncate(at);
+        self.forget_displaced();
         Ok(())
     }
 
@@ -245,7 +271,15 @@ impl WriteSet {
     pub(super) fn release(&mut self, name: &str) -> Result<()> {
         let at = self.place_of(name)?;
         self.savepoints.remove(at);
+        self.forget_displaced();
         Ok(())
+    }
+
+    /// Without savepoints nothing is put back.
+    fn forget_displaced(&mut self) {
+        if self.savepoints.is_empty() {
+            self.index.get_mut().displaced.clear();
+        }
     }
 
     fn place_of(&self, name: &str) -> Result<usize> {
@@ -253,19 +287,56 @@ impl WriteSet {
         at.ok_or_else(|| Error::SavepointNotFound(name.to_owned()))
     }
 
-    fn cut(&mut self, mark: BatchMark) {
-        let index = self.index.get_mut();
+    fn cut(&mut self, mark: BatchMark, budget: &Arc<MemoryBudget>) {
         let is_behind = |(position, direct)| position > mark.record_bytes || direct > mark.direct;
-        index.in_order.retain(|known| !is_behind(known.through));
-        if is_behind(index.through) {
-            index.entries.clear();
-            index.through = (0, 0);
+        let mut index = std::mem::take(self.index.get_mut());
+        let is_known =
+            is_behind(index.through) || index.in_order.iter().any(|known| is_behind(known.through));
+        if is_known {
+            // What was displaced by the last operations has to be known as well.
+            self.bring_up_to_date(&mut index);
+            self.take_back(&mut index, (mark.record_bytes, mark.direct), budget);
         }
+        *self.index.get_mut() = index;
         self.batch.truncate(mark);
         for (_, later) in &mut self.savepoints {
             if later.is_behind(mark) {
                 *later = mark;
             }
+        }
+    }
+
+    /// Takes the operations from this place on out of the index, all of which are in it.
+    fn take_back(&self, index: &mut Index, place: (usize, usize), budget: &Arc<MemoryBudget>) {
+        let mut operations = self.batch.operations_from(place.0, place.1);
+        let mut cut = Vec::new();
+        while let Some((entry, operation)) = next_entry(&mut operations) {
+            cut.push(Cut { hash: hash_of(operation.family, operation.key), entry });
+        }
+        for &Cut { hash, entry } in cut.iter().rev() {
+            match index.displaced.pop_if(|(by, _)| *by == entry) {
+                Some((_, before)) => {
+                    index.entries.put(hash, before, |other| other == entry);
+                }
+                None => index.entries.remove(hash, entry),
+            }
+        }
+        index.through = place;
+        let is_behind = |through: (usize, usize)| through.0 > place.0 || through.1 > place.1;
+        for known in index.in_order.iter_mut().filter(|known| is_behind(known.through)) {
+            let own = Arc::make_mut(&mut known.own);
+            for &Cut { hash, entry } in &cut {
+                let Some(undone) = self.operation(entry) else { continue };
+                if undone.family != known.family {
+                    continue;
+                }
+                let same = |entry| self.is_of(entry, undone.family, undone.key);
+                match index.entries.find(hash, same).and_then(|entry| self.operation(entry)) {
+                    Some(before) => own.put(&before, budget),
+                    None => own.remove(undone.key, budget),
+                }
+            }
+            known.through = place;
         }
     }
 
@@ -284,10 +355,7 @@ impl WriteSet {
         if self.batch.memory_bytes() > MOST_KEPT_BYTES {
             self.batch = WriteBatch::new();
         }
-        let index = self.index.get_mut();
-        index.in_order.clear();
-        index.entries.clear();
-        index.through = (0, 0);
+        self.index.get_mut().clear();
         self.savepoints.clear();
         self.batch.clear();
         // What is kept counts with the next transaction's first write, unless it is little.
@@ -299,6 +367,17 @@ impl WriteSet {
     /// Bytes of memory held.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
-        self.batch.memory_bytes() + self.index.borrow().entries.memory_bytes()
+        let index = self.index.borrow();
+        let displaced = index.displaced.capacity() * size_of::<(u32, u32)>();
+        self.batch.memory_bytes() + index.entries.memory_bytes() + displaced
     }
+}
+
+/// The next operation of a batch, and its entry in the index.
+fn next_entry<'b>(operations: &mut BatchOperations<'b>) -> Option<(u32, Operation<'b>)> {
+    let (position, direct) = operations.place();
+    let operation = operations.next()?;
+    let is_direct = operations.place().1 != direct;
+    let entry = if is_direct { direct as u32 | DIRECT } else { position as u32 };
+    Some((entry, operation))
 }

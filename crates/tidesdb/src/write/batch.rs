@@ -14,6 +14,7 @@ use tidesdb_base::limits::{DIRECT_VALUE_BYTES, MAX_BATCH_BYTES, MAX_KEY_BYTES, M
 use tidesdb_files::wal::{BatchWriter, Operation};
 
 pub(crate) use self::marks::BatchMark;
+pub(crate) use self::operations::BatchOperations;
 use crate::family::{FamilyList, FamilyState};
 use crate::handles::Family;
 use crate::wal::{ANY_KEY, signature_of};
