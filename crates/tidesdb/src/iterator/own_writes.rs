@@ -85,11 +85,26 @@ impl Chunk {
                     self.dead += old.end - old.key;
                     *old = entry;
                 }
-                if self.dead > self.bytes.len() / 2 {
-                    *self = self.copy_of(0, self.entries.len());
-                }
+                self.drop_dead();
             }
             Err(at) => self.entries.insert(at, entry),
+        }
+    }
+
+    /// Takes the entry at a place out.
+    fn remove(&mut self, at: usize) {
+        let old = self.entries.remove(at);
+        self.dead += old.end - old.key;
+        self.drop_dead();
+    }
+
+    /// Lets go of bytes that no entry has, if these are most.
+    fn drop_dead(&mut self) {
+        if self.dead > self.bytes.len() / 2 {
+            *self = Self {
+                reservation: self.reservation.take(),
+                ..self.copy_of(0, self.entries.len())
+            };
         }
     }
 
@@ -210,8 +225,7 @@ impl OwnWrites {
             *shared = Arc::new(shared.copy_of(0, shared.entries.len()));
         }
         if let Some(chunk) = Arc::get_mut(shared) {
-            let old = chunk.entries.remove(place);
-            chunk.dead += old.end - old.key;
+            chunk.remove(place);
             chunk.count(budget);
         }
     }

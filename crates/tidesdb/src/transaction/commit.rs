@@ -203,7 +203,7 @@ fn commit_if_valid(prepared: Prepared<'_>, check: &mut Validation<'_>) -> Result
 /// lock, so files of the log are created and synced without it.
 fn take_place<'a>(prepared: &Prepared<'a>, check: &mut Validation<'_>) -> Result<Reservation<'a>> {
     loop {
-        check.lock_dependencies();
+        check.lock_dependencies()?;
         match prepared.try_take_place() {
             Ok(Ok(place)) => return Ok(place),
             Ok(Err(full)) => {

@@ -51,7 +51,12 @@ impl Transaction {
         });
         let own = own.filter(|own| !own.is_empty());
         let tracks = self.level.tracks_reads();
-        let reads = tracks.then(|| Box::new(ScanReads::new(self.reads(), family)) as _);
+        let reads = tracks.then(|| {
+            let reads = Box::new(ScanReads::new(self.reads(), family)) as _;
+            // What the scans before it have read: they have no part in the account.
+            self.charge(None);
+            reads
+        });
         let moving = self.level == IsolationLevel::ReadUncommitted;
         let is_plain = own.is_none() && reads.is_none() && !moving;
         let part = (!is_plain).then_some(OfTransaction { own, reads, moving });

@@ -207,7 +207,8 @@ impl WriteSet {
     }
 
     fn bring_up_to_date(&self, index: &mut Index) {
-        let before = index.entries.memory_bytes();
+        let bytes_of = |index: &Index| (index.entries.memory_bytes(), index.displaced.capacity());
+        let before = bytes_of(index);
         let mut operations = self.batch.operations_from(index.through.0, index.through.1);
         while let Some((entry, operation)) = next_entry(&mut operations) {
             let (family, key) = (operation.family, operation.key);
@@ -220,7 +221,7 @@ impl WriteSet {
             }
         }
         index.through = operations.place();
-        if index.entries.memory_bytes() != before {
+        if bytes_of(index) != before {
             self.grown.set(true);
         }
         self.is_more_than_a_batch.set(true);

@@ -92,3 +92,31 @@ fn a_write_copies_one_chunk_of_what_a_scan_shows() {
     assert!(own.chunks.len() >= 19);
     assert_eq!(own.chunks.iter().filter(is_shared).count(), scan.chunks.len() - 1);
 }
+
+/// Of a transaction that takes back what it has written, again and again.
+#[test]
+fn what_is_taken_out_leaves_no_bytes_behind() {
+    let budget = budget();
+    let (mut own, mut model) = (Arc::new(OwnWrites::new(Vec::new(), &budget)), Model::new());
+    for key in [b"a", b"z"] {
+        Arc::make_mut(&mut own).put(&put(key, b"value"), &budget);
+        model.insert(key.to_vec(), b"value".to_vec());
+    }
+    let before = Arc::clone(&own);
+    for n in 0..1000_u32 {
+        let key = [b'm', (n % 7) as u8];
+        Arc::make_mut(&mut own).put(&put(&key, &[7; 1000]), &budget);
+        Arc::make_mut(&mut own).remove(&key, &budget);
+        Arc::make_mut(&mut own).remove(b"never there", &budget);
+    }
+    check(&own, &model);
+    check(&before, &model);
+    let bytes: usize = own.chunks.iter().map(|chunk| chunk.bytes.len()).sum();
+    assert!(bytes < 4000, "{bytes} bytes");
+    for key in [b"a", b"z"] {
+        Arc::make_mut(&mut own).remove(key, &budget);
+    }
+    assert!(own.is_empty());
+    drop((own, before));
+    assert_eq!(budget.held().transactions, 0);
+}

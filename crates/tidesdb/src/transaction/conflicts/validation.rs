@@ -143,12 +143,14 @@ impl<'t> Validation<'t> {
 
     /// Takes the lock of the dependencies, if the level has any: before the commit takes its place.
     /// Until those in front of that are visible it is waited for with the lock held, so those that
-    /// are under way are waited for without.
-    pub(in crate::transaction) fn lock_dependencies(&mut self) {
+    /// are under way are waited for without, and looked at if they are much.
+    pub(in crate::transaction) fn lock_dependencies(&mut self) -> Result<()> {
         if self.level == IsolationLevel::Serializable {
             self.core.storage.log.wait_for_announced();
+            self.catch_up(FEW_BYTES)?;
             self.dependencies = Some(self.dependencies());
         }
+        Ok(())
     }
 
     /// Gives the lock of the dependencies back.

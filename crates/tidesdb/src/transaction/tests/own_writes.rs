@@ -41,6 +41,28 @@ fn the_writes_that_a_scan_of_a_transaction_shows_count() {
     assert_eq!(transactions(), before);
 }
 
+/// Of a transaction that gets and puts nothing they counted nowhere.
+#[test]
+fn the_ranges_that_scans_of_a_transaction_have_read_count() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    let key = |n: u64| [&n.to_be_bytes()[..], &[7; 10_000]].concat();
+    for n in 0..400 {
+        family.put(key(n), b"value").unwrap();
+    }
+    let transactions = || db.core().memory.budget.held().transactions;
+    let before = transactions();
+    let transaction = db.begin(IsolationLevel::Serializable).unwrap();
+    for n in (0..400).step_by(2) {
+        let mut scan = transaction.scan(&family, ScanOptions::default()).unwrap();
+        scan.seek(key(n)).unwrap();
+    }
+    let held = transactions() - before;
+    assert!((1_900_000..8_000_000).contains(&held), "{held} bytes");
+    drop(transaction);
+    assert_eq!(transactions(), before);
+}
+
 /// It was judged by the time of the snapshot, which is before it was written.
 #[test]
 fn an_own_write_expires_by_the_time_of_day_too() {
