@@ -218,6 +218,10 @@ pub unsafe extern "C" fn tidesdb_close(db: *mut Database) -> c_int {
     // It outlives the handle, for the line of a panic.
     let (log, number) = (Arc::clone(&database.log), database.log_number());
     let is_here = database.home.is_here();
+    // ORDERING: relaxed; a call that has not seen it is refused by the engine, or comes first.
+    if database.closing.swap(true, Ordering::Relaxed) && is_here {
+        return codes::INVALID_DB;
+    }
     let closed = call_of("tidesdb_close", Some(number), || {
         if is_here {
             database.close();
@@ -246,8 +250,6 @@ impl Database {
     /// Ends what runs and closes the database. The interface returns success whatever fails, as the
     /// handle is gone: failures go to the log.
     fn close(&self) {
-        // ORDERING: relaxed; a call that has not seen it is refused by the engine, or comes first.
-        self.closing.store(true, Ordering::Relaxed);
         if self.finish_compactions_on_close {
             // What it could not finish is left as it is.
             let _ = self.db.finish_compactions();

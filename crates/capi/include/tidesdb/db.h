@@ -470,9 +470,12 @@ int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 /* Writes what is in memory to tables, ends the background work, and frees the handle. Compactions
    that run are finished when finish_compactions_on_close is 1, unless they get nowhere; otherwise
    they are stopped, which loses nothing. Queued compactions do not start. Free iterators and
-   transactions first. Returns TDB_SUCCESS also when the last flush fails: the handle is freed, the
-   failure is in the log, and the next tidesdb_open reads from the log what was not flushed.
-   TDB_ERR_INVALID_ARGS: db is NULL. */
+   transactions first. Calls of other threads that begin meanwhile return TDB_ERR_INVALID_DB; when
+   this one returns, all must have returned. Returns TDB_SUCCESS also when the last flush fails: the
+   handle is freed, the failure is in the log, and the next tidesdb_open reads from the log what was
+   not flushed.
+   TDB_ERR_INVALID_ARGS: db is NULL.
+   TDB_ERR_INVALID_DB: another thread closes it. */
 int tidesdb_close(tidesdb_t *db);
 
 /* Copies the database into dir, which must be empty or absent, while reads and writes continue.

@@ -193,6 +193,7 @@ static void refused_while_closing(tidesdb_column_family_t *cf)
     CHECK_CODE(tidesdb_drop_column_family(closed, "cf"), TDB_ERR_INVALID_DB);
     CHECK_CODE(tidesdb_sync_wal(cf), TDB_ERR_INVALID_DB);
     CHECK_CODE(tidesdb_flush_memtable(cf), TDB_ERR_INVALID_DB);
+    CHECK_CODE(tidesdb_close(closed), TDB_ERR_INVALID_DB);
     CHECK(!freed);
 }
 
