@@ -14,10 +14,10 @@ use super::{HEADER_BYTES, MAGIC, RECORD_HEADER_BYTES, Unsynced, VERSION};
 use crate::naming;
 
 /// Where the record of a snapshot is cut. The limit of a record is four gigabytes, which all tables
-/// of very many copied families can pass; and the bytes of a record lie in memory at once. No
-/// database of a usual size has a snapshot of several records: with one, a file that lost its end
-/// has no snapshot at all, and can't be taken for that of a smaller database.
-const SNAPSHOT_RECORD_BYTES: usize = 256 << 20;
+/// of very many copied families can pass. Only what does not fit into one record is in several: a
+/// file that lost its end has no whole snapshot then, and can't be taken for that of a smaller
+/// database. No change takes as much as a quarter of the limit.
+const SNAPSHOT_RECORD_BYTES: usize = 3 << 30;
 
 /// The open manifest file. One thread appends at a time.
 #[derive(Debug)]
