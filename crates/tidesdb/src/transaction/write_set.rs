@@ -59,7 +59,7 @@ impl Index {
     fn clear(&mut self) {
         self.in_order.clear();
         self.entries.clear();
-        self.displaced.clear();
+        self.displaced = Vec::new();
         self.through = (0, 0);
     }
 }
@@ -294,8 +294,13 @@ impl WriteSet {
         let is_known =
             is_behind(index.through) || index.in_order.iter().any(|known| is_behind(known.through));
         if is_known {
-            // What was displaced by the last operations has to be known as well.
-            self.bring_up_to_date(&mut index);
+            // What was displaced by all operations of a sorted copy has to be known.
+            let is_ahead = |known: &InOrder| {
+                known.through.0 > index.through.0 || known.through.1 > index.through.1
+            };
+            if index.in_order.iter().any(is_ahead) {
+                self.bring_up_to_date(&mut index);
+            }
             self.take_back(&mut index, (mark.record_bytes, mark.direct), budget);
         }
         *self.index.get_mut() = index;
@@ -307,11 +312,13 @@ impl WriteSet {
         }
     }
 
-    /// Takes the operations from this place on out of the index, all of which are in it.
+    /// Takes the operations from this place on out of the index, as far as they are in it.
     fn take_back(&self, index: &mut Index, place: (usize, usize), budget: &Arc<MemoryBudget>) {
         let mut operations = self.batch.operations_from(place.0, place.1);
         let mut cut = Vec::new();
-        while let Some((entry, operation)) = next_entry(&mut operations) {
+        while operations.place() != index.through
+            && let Some((entry, operation)) = next_entry(&mut operations)
+        {
             cut.push(Cut { hash: hash_of(operation.family, operation.key), entry });
         }
         for &Cut { hash, entry } in cut.iter().rev() {
