@@ -6,6 +6,7 @@
 //! nothing at all. Times are rounded up, and so shared. One goes off each hour while anything
 //! expires some day: that tries again what has failed, and follows a clock that was put ahead.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tidesdb_sys::sched::Lane;
 use crate::compaction::expiry::{ExpiryRules, first_expiry, first_held, next_look};
 use crate::core::Core;
 use crate::family::FamilyState;
+use crate::version::Version;
 
 /// Seconds between two timers at least.
 const LEAST_SECONDS: u64 = 10;
@@ -37,11 +39,33 @@ impl Core {
             let newest = version.runs.iter().map(|run| run.totals.counts.newest);
             newest.for_each(|newest| self.isolation.watch_snapshot_before(newest));
         }
+        self.watch_range_deletions(family, &version);
         self.watch_time_before(family, first_expiry(&version));
         self.watch_time_before(
             family,
             next_look(&family.compactions.expiry, &version, &self.expiry_rules(family)),
         );
+    }
+
+    /// Range deletions that hide something in tables hide nothing for a snapshot that is older:
+    /// how much there will be without it is not known before it has gone.
+    fn watch_range_deletions(&self, family: &FamilyState, version: &Version) {
+        if version.range_tombstones.is_empty() {
+            return;
+        }
+        let snapshots = self.isolation.snapshots.list();
+        // A deletion for each snapshot that is the last before one: there may be very many.
+        let mut held = BTreeMap::new();
+        for tombstone in version.range_tombstones.iter() {
+            let older = snapshots.partition_point(|&snapshot| snapshot < tombstone.sequence);
+            if older > 0 {
+                held.insert(older, tombstone.sequence);
+            }
+        }
+        if !held.is_empty() {
+            family.compactions.await_snapshots();
+            held.into_values().for_each(|deletion| self.isolation.watch_snapshot_before(deletion));
+        }
     }
 
     /// When snapshots still see what expired at `time`, and the clock has passed that, watches the

@@ -97,6 +97,8 @@ impl Core {
             Err(e) => {
                 self.note_failure(family, &family.compactions.failure, e);
                 self.read_failed_files_later(family);
+                // The look that queued the job has taken the mark, and watched nothing anew.
+                family.compactions.await_snapshots();
                 if family.current_version().damaged_files() > damaged {
                     // The next plan does without what was set aside.
                     self.schedule_compaction(family);
@@ -187,6 +189,10 @@ impl Core {
             return self.go_on_measuring(family, pause);
         }
         family.compactions.end_quiet_check();
+        if next.bytes.is_none() {
+            // What was measured since the last look may be held.
+            self.watch_holders(family);
+        }
         match next.bytes {
             Some(bytes) => self.submit_compaction(family, activity, bytes),
             None => self.check_after_rest(family, pause.rest),

@@ -143,11 +143,11 @@ impl Core {
     /// that no one writes to has nothing else to wake it.
     fn write_out(&self, family: &Arc<FamilyState>) {
         let flush_all = || {
-            while !self.work.control.is_paused() {
+            while !self.work.control.is_paused() && !family.is_dropped() {
                 match self.flush_oldest(family) {
                     Ok(true) => {}
                     Ok(false) => return drop(family.flushes.failure.take()),
-                    Err(e) => return self.note_failure(family, &family.flushes.failure, e),
+                    Err(e) => return self.flush_failed(family, e),
                 }
             }
         };

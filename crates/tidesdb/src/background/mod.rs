@@ -87,15 +87,17 @@ impl Core {
                 self.schedule_flush(family);
                 self.schedule_compaction(family);
             }
-            Err(e) => {
-                family.counters.add(Work::FlushFailures, 1);
-                self.note_failure(family, &family.flushes.failure, e);
-                // A flush that needs a log that failed works again only after its repair, and
-                // writers who wait for the flush never get as far as the log.
-                self.repair_log_later();
-            }
+            Err(e) => self.flush_failed(family, e),
         }
         self.storage.files.obsolete.try_sweep();
+    }
+
+    fn flush_failed(&self, family: &FamilyState, error: Error) {
+        family.counters.add(Work::FlushFailures, 1);
+        self.note_failure(family, &family.flushes.failure, error);
+        // A flush that needs a log that failed works again only after its repair, and writers who
+        // wait for the flush never get as far as the log.
+        self.repair_log_later();
     }
 
     /// Keeps a failure of background work for callers that wait for it.

@@ -26,6 +26,9 @@ use crate::version::{Run, Version};
 /// A compaction may be this many times as large as when its job was queued.
 const MOST_GROWTH: u64 = 2;
 
+/// How often the next compaction is chosen without the lock of the claims.
+const MOST_UNLOCKED_TRIES: usize = 4;
+
 /// Tables that a look measures, see `version/range_deleted.rs`: writers may be waiting for it.
 pub(crate) const MEASURED_PER_LOOK: usize = 16;
 
@@ -155,16 +158,26 @@ impl Core {
     ) -> Result<Option<ClaimedCompaction>> {
         // What can't go yet is looked for again with the next job.
         let mut dropped = false;
-        loop {
+        for tries in 0_usize.. {
             let mut input = self.planner_input(family, activity, MEASURED_PER_LOOK);
             input.has_dead_tables &= !dropped;
             if lock(&family.compactions.slice_bounds).is_empty() {
                 // A compaction that comes before the first flush would cut its tables anywhere.
                 slices::renew(family, &input.version);
             }
-            let in_progress = self.in_progress(&input.version, &family.compactions.lock());
+            // Beside flushes and compactions that change the version all the time it would come to
+            // no end: then it holds them up.
+            let held = (tries >= MOST_UNLOCKED_TRIES).then(|| family.compactions.lock());
+            if held.is_some() && !Arc::ptr_eq(&input.version, &family.current_version()) {
+                continue;
+            }
+            let in_progress = match &held {
+                Some(claims) => self.in_progress(&input.version, claims),
+                None => self.in_progress(&input.version, &family.compactions.lock()),
+            };
             let planned = match self.next_of(family, &input, activity, in_progress) {
                 Next::DropTables => {
+                    drop(held);
                     self.drop_dead_tables(family)?;
                     dropped = true;
                     continue;
@@ -174,11 +187,12 @@ impl Core {
             };
             let fits =
                 |planned: &PlannedCompaction| planned.bytes <= bytes.saturating_mul(MOST_GROWTH);
-            let mut claims = family.compactions.lock();
+            let chosen_with_lock = held.is_some();
+            let mut claims = held.unwrap_or_else(|| family.compactions.lock());
             // It was chosen for this version, beside these compactions.
-            if !Arc::ptr_eq(&input.version, &family.current_version())
-                || !in_progress.is_of_family_as(self.in_progress(&input.version, &claims))
-            {
+            let is_changed = !Arc::ptr_eq(&input.version, &family.current_version())
+                || !in_progress.is_of_family_as(self.in_progress(&input.version, &claims));
+            if is_changed && !chosen_with_lock {
                 continue;
             }
             let Some(planned) = planned.filter(fits) else { return Ok(None) };
@@ -187,6 +201,7 @@ impl Core {
             let claim = claims.claim(family, claimed, planned.slice == KeySpan::default());
             return Ok(Some(ClaimedCompaction { version, planned, claim }));
         }
+        Ok(None)
     }
 
     /// The compactions under way, and which runs of a version they leave.

@@ -38,3 +38,35 @@ fn the_end_of_a_snapshot_has_those_families_looked_at_of_which_it_kept_something
         assert!((1..10).contains(&looks.get()), "{} looks", looks.get());
     }
 }
+
+/// What a snapshot keeps of a table of which a part is deleted is garbage that no sketch tells of.
+#[test]
+fn the_end_of_a_snapshot_frees_the_deleted_half_of_a_table() {
+    let (db, scheduler) = open_stepped();
+    let options = || FamilyOptions::default().min_disk_space(0).write_buffer_size(64 << 10);
+    let family = db.create_family("family", options()).unwrap();
+    let mut rng = tidesdb_sim::rng::SplitMix64::new(1);
+    for n in 0..2000_u64 {
+        let mut value = [0; 1000];
+        rng.fill(&mut value);
+        family.put(n.to_be_bytes(), value).unwrap();
+        if n % 100 == 99 {
+            family.flush().unwrap();
+        }
+    }
+    family.compact().unwrap();
+    scheduler.run_until_idle();
+    let bytes = || family.state().current_version().tables().map(|t| t.record.bytes).sum::<u64>();
+    let before = bytes();
+    let snapshot = db.snapshot();
+    // No table lies wholly in one of these.
+    for n in (0..2000_u64).step_by(100) {
+        family.delete_range((n + 1).to_be_bytes(), (n + 99).to_be_bytes()).unwrap();
+    }
+    family.flush().unwrap();
+    scheduler.run_until_idle();
+    assert_eq!(bytes(), before);
+    drop(snapshot);
+    scheduler.run_until_idle();
+    assert!(bytes() < before / 4, "{} of {before} bytes", bytes());
+}
