@@ -2,13 +2,14 @@
 //!
 //! A put, a removal and what they leave of folders take turns by a lock, between processes too;
 //! reads don't. Files are complete and on the disk before they get the name of an object, and names
-//! are on the disk before a call returns. Symbolic links below the root are no objects, and keys
-//! that lead over one are refused. A key can't be an object's and at the same time begin others, as
-//! in `a` and `a/b`: the second put fails.
+//! are on the disk before a call returns. A file without the name of an object is locked as long as
+//! its writer lives, so the next opening removes what a process that was killed has left. Symbolic
+//! links below the root are no objects, and keys that lead over one are refused. A key can't be an
+//! object's and at the same time begin others, as in `a` and `a/b`: the second put fails.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,6 +22,8 @@ use super::records::{self, Identity, Record, if_there};
 const METADATA: &str = ".tdb_objmeta";
 /// File in it whose lock the writers of one root share.
 const LOCK: &str = "LOCK";
+/// How the names of files in it begin that have no name of an object yet.
+const UNNAMED: &str = "tmp-";
 /// Folder in it with a file for each object that has a tag or an epoch, under the object's key.
 const TAGS: &str = "tags";
 
@@ -56,6 +59,8 @@ struct Turn(#[expect(dead_code, reason = "closing the file gives the lock up")] 
 struct Unnamed {
     path: PathBuf,
     identity: Identity,
+    /// Holds the lock that says that its writer lives.
+    _locked: File,
 }
 
 impl Drop for Unnamed {
@@ -66,12 +71,26 @@ impl Drop for Unnamed {
 }
 
 impl Unnamed {
-    /// Copies so many bytes, at most, to a new file, which is on the disk then.
-    fn write(path: PathBuf, from: &mut dyn Read, most_bytes: Option<u64>) -> io::Result<Self> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        let mut file = File::from(open_above_standard(|| options.open(&path))?);
-        let mut written = Self { path, identity: Identity::of(&file.metadata()?) };
+    /// Copies so many bytes, at most, to a new file, which is on the disk then. `path` says under
+    /// which name, another one each time.
+    fn write(
+        path: impl Fn() -> PathBuf,
+        from: &mut dyn Read,
+        most_bytes: Option<u64>,
+    ) -> io::Result<Self> {
+        let (path, mut file) = loop {
+            let path = path();
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            let file = File::from(open_above_standard(|| options.open(&path))?);
+            lock(&file)?;
+            // An opening that came in between took it for what a dead process has left.
+            if file.metadata()?.nlink() > 0 {
+                break (path, file);
+            }
+        };
+        let (identity, locked) = (Identity::of(&file.metadata()?), file.try_clone()?);
+        let mut written = Self { path, identity, _locked: locked };
         io::copy(&mut from.take(most_bytes.unwrap_or(u64::MAX)), &mut file)?;
         file.flush()?;
         file.sync_all()?;
@@ -97,6 +116,7 @@ impl Directory {
         if !root.is_dir() || !fs::symlink_metadata(metadata)?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
+        remove_left_over(&root.join(METADATA));
         Ok(Self { root: root.to_path_buf(), counter: AtomicU64::new(0) })
     }
 
@@ -130,13 +150,8 @@ impl Directory {
         let mut options = OpenOptions::new();
         options.create(true).append(true);
         let file = File::from(open_above_standard(|| options.open(path))?);
-        loop {
-            match file.lock() {
-                // By a signal.
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                locked => return locked.map(|()| Turn(file)),
-            }
-        }
+        lock(&file)?;
+        Ok(Turn(file))
     }
 
     fn unique(&self) -> String {
@@ -147,7 +162,7 @@ impl Directory {
     }
 
     fn unnamed(&self, from: &mut dyn Read, most_bytes: Option<u64>) -> io::Result<Unnamed> {
-        let path = self.root.join(METADATA).join(format!("tmp-{}", self.unique()));
+        let path = || self.root.join(METADATA).join(format!("{UNNAMED}{}", self.unique()));
         Unnamed::write(path, from, most_bytes)
     }
 
@@ -206,9 +221,12 @@ impl Directory {
         if let Some(folder) = to.parent() {
             fs::create_dir_all(folder)?;
         }
-        let mut beside = name.to_owned();
-        beside.push(format!(".{}", self.unique()));
-        Unnamed::write(to.with_file_name(beside), &mut from, None)?.rename(to)
+        let beside = || {
+            let mut beside = name.to_owned();
+            beside.push(format!(".{}", self.unique()));
+            to.with_file_name(beside)
+        };
+        Unnamed::write(beside, &mut from, None)?.rename(to)
     }
 
     /// Reads a piece of an object; fewer bytes at its end.
@@ -311,6 +329,34 @@ impl Directory {
         }
         found.sort();
         Ok(found)
+    }
+}
+
+/// Locks a file, however many signals come.
+fn lock(file: &File) -> io::Result<()> {
+    loop {
+        match file.lock() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            locked => return locked,
+        }
+    }
+}
+
+/// Removes files without a name of which no process holds the lock. What can't be looked at stays:
+/// it is never listed.
+fn remove_left_over(metadata: &Path) {
+    let Ok(entries) = fs::read_dir(metadata) else { return };
+    for entry in entries.flatten() {
+        let is_unnamed = entry.file_name().as_encoded_bytes().starts_with(UNNAMED.as_bytes());
+        if !is_unnamed || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let path = entry.path();
+        if let Ok(file) = open_for_reading(&path)
+            && file.try_lock().is_ok()
+        {
+            let _ = fs::remove_file(path);
+        }
     }
 }
 

@@ -1,5 +1,8 @@
 /* The connector to a directory, by its functions. The argument is an empty directory. */
+#define _DEFAULT_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -298,6 +301,37 @@ static void turns(const char *directory)
     tidesdb_free(store);
 }
 
+/* What a process that was killed has left goes; what one that lives is writing stays. */
+static void left_over(const char *directory)
+{
+    char root[2048], dead[4096], alive[4096];
+    tidesdb_objstore_t *store;
+    int file;
+
+    snprintf(root, sizeof root, "%s/left over", directory);
+    store = tidesdb_objstore_fs_create(root);
+    CHECK(store != NULL);
+    store->destroy(store->ctx);
+    tidesdb_free(store);
+    snprintf(dead, sizeof dead, "%s/.tdb_objmeta/tmp-1-2-3", root);
+    snprintf(alive, sizeof alive, "%s/.tdb_objmeta/tmp-4-5-6", root);
+    write_file(dead, "dead");
+    write_file(alive, "alive");
+    file = open(alive, O_RDONLY);
+    CHECK(file >= 0 && flock(file, LOCK_EX) == 0);
+    store = tidesdb_objstore_fs_create(root);
+    CHECK(store != NULL);
+    CHECK(access(dead, F_OK) != 0 && reads(alive, "alive"));
+    store->destroy(store->ctx);
+    tidesdb_free(store);
+    close(file);
+    store = tidesdb_objstore_fs_create(root);
+    CHECK(store != NULL);
+    CHECK(access(alive, F_OK) != 0);
+    store->destroy(store->ctx);
+    tidesdb_free(store);
+}
+
 int main(int count, char **arguments)
 {
     CHECK(count == 2);
@@ -306,6 +340,7 @@ int main(int count, char **arguments)
     paths(arguments[1]);
     tags(arguments[1]);
     turns(arguments[1]);
+    left_over(arguments[1]);
     puts("all checks hold");
     return 0;
 }
