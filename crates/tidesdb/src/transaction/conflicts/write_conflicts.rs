@@ -79,6 +79,7 @@ impl<'t> WriteConflicts<'t> {
     fn look_while_others_wait(&mut self, start: u64) -> Result<()> {
         let window = Window { since: self.through, through: start };
         let most_bytes = MOST_WAITED_FOR_BYTES.max(self.batch.record.len() as u64);
+        let most_bytes = most_bytes.min(Bounds::ALONE.logged_bytes);
         if !self.look_at_log(window, most_bytes)? {
             #[cfg(test)]
             crate::transaction::tests::steps::note_waited_for(self.batch.count as u64);
