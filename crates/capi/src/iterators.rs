@@ -103,10 +103,16 @@ impl IteratorHandle {
         }
         if self.scan.valid() { Ok(()) } else { refuse(codes::NOT_FOUND) }
     }
+}
 
-    fn check_valid(&self) -> Outcome {
-        if self.scan.valid() { Ok(()) } else { refuse(codes::INVALID) }
-    }
+/// As [`handle`], of an iterator that stands on an entry.
+///
+/// # Safety
+/// As [`handle`].
+unsafe fn standing<'a>(iter: *mut IteratorHandle) -> Outcome<&'a mut IteratorHandle> {
+    // SAFETY: by contract.
+    let handle = unsafe { handle(iter) }?;
+    if handle.scan.valid() { Ok(handle) } else { refuse(codes::INVALID) }
 }
 
 /// Goes to where a seek leads, and returns whether there is an entry.
@@ -200,7 +206,7 @@ unsafe fn step(
     let moved = unsafe { object_mut(iter) }?;
     if moved.row.is_none() {
         // SAFETY: by contract.
-        unsafe { handle(iter) }?.check_valid()?;
+        unsafe { standing(iter) }?;
     }
     // With a row the scan is valid, and refuses to go in another process.
     moved.go(step)
@@ -262,8 +268,7 @@ pub unsafe extern "C" fn tidesdb_iter_key(
     let log = unsafe { log_of(iter) };
     call_of("tidesdb_iter_key", log, || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { handle(iter) }?;
-        handle.check_valid()?;
+        let handle = unsafe { standing(iter) }?;
         // SAFETY: the caller's places, by the interface.
         unsafe { lend(handle.scan.key(), key, key_size) }
     })
@@ -280,8 +285,7 @@ pub unsafe extern "C" fn tidesdb_iter_value(
     let log = unsafe { log_of(iter) };
     call_of("tidesdb_iter_value", log, || {
         // SAFETY: the caller's handle, by the interface.
-        let handle = unsafe { handle(iter) }?;
-        handle.check_valid()?;
+        let handle = unsafe { standing(iter) }?;
         // SAFETY: the caller's places, by the interface.
         unsafe { lend(handle.scan.value()?, value, value_size) }
     })
@@ -335,8 +339,7 @@ unsafe extern "C" fn read_key_value(
     let log = unsafe { log_of(iter) };
     call_of("tidesdb_iter_key_value", log, || {
         // SAFETY: by contract.
-        let handle = unsafe { handle(iter) }?;
-        handle.check_valid()?;
+        let handle = unsafe { standing(iter) }?;
         if key.is_null() || key_size.is_null() || value.is_null() || value_size.is_null() {
             return refuse(codes::INVALID);
         }

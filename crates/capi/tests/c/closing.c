@@ -43,14 +43,10 @@ static void watching_free(void *pointer)
 
 static tidesdb_t *open_with(char *path, int finish)
 {
-    tidesdb_config_t config = tidesdb_default_config();
-    tidesdb_t *db = NULL;
-    config.db_path = path;
-    config.log_level = TDB_LOG_NONE;
+    tidesdb_config_t config = quiet_config(path);
     config.num_compaction_threads = 1;
     config.finish_compactions_on_close = finish;
-    CHECK_OK(tidesdb_open(&config, &db));
-    return db;
+    return open_by(config);
 }
 
 #define KEYS 100

@@ -6,39 +6,43 @@
 
 #include "check.h"
 
-static inline tidesdb_t *open_in(char *path)
+/* What a test opens a directory with: no log, unless it asks for one. */
+static inline tidesdb_config_t quiet_config(char *path)
 {
     tidesdb_config_t config = tidesdb_default_config();
-    tidesdb_t *db = NULL;
     config.db_path = path;
     config.log_level = TDB_LOG_NONE;
+    return config;
+}
+
+static inline tidesdb_t *open_by(tidesdb_config_t config)
+{
+    tidesdb_t *db = NULL;
     CHECK_OK(tidesdb_open(&config, &db));
     CHECK(db != NULL);
     return db;
 }
 
+static inline tidesdb_t *open_in(char *path)
+{
+    return open_by(quiet_config(path));
+}
+
 /* With a log of this level in the directory. */
 static inline tidesdb_t *open_with_log(char *path, tidesdb_log_level_t level)
 {
-    tidesdb_config_t config = tidesdb_default_config();
-    tidesdb_t *db = NULL;
-    config.db_path = path;
+    tidesdb_config_t config = quiet_config(path);
     config.log_level = level;
     config.log_to_file = 1;
-    CHECK_OK(tidesdb_open(&config, &db));
-    return db;
+    return open_by(config);
 }
 
 /* With a memtable that is called shared. */
 static inline tidesdb_t *open_shared(char *path)
 {
-    tidesdb_config_t config = tidesdb_default_config();
-    tidesdb_t *db = NULL;
-    config.db_path = path;
-    config.log_level = TDB_LOG_NONE;
+    tidesdb_config_t config = quiet_config(path);
     config.unified_memtable = 1;
-    CHECK_OK(tidesdb_open(&config, &db));
-    return db;
+    return open_by(config);
 }
 
 /* Lines of a file that have a text. */

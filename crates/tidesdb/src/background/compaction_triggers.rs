@@ -54,6 +54,9 @@ impl Core {
             return;
         }
         let snapshots = self.isolation.snapshots.list();
+        if snapshots.is_empty() {
+            return;
+        }
         // A deletion for each snapshot that is the last before one: there may be very many.
         let mut held = BTreeMap::new();
         for tombstone in version.range_tombstones.iter() {

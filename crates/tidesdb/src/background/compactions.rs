@@ -176,12 +176,12 @@ impl Core {
             self.schedule_compaction(family);
             return;
         }
-        let (version, snapshots) = (family.current_version(), self.isolation.snapshots.list());
-        let measuring = pause.measuring.as_mut();
-        if measuring.is_some_and(|all| all.go_on(&version, &snapshots, MEASURED_PER_LOOK)) {
-            return self.go_on_measuring(family, pause);
+        if let Some(measuring) = &mut pause.measuring {
+            let snapshots = self.isolation.snapshots.list();
+            if measuring.go_on(&family.current_version(), &snapshots, MEASURED_PER_LOOK) {
+                return self.go_on_measuring(family, pause);
+            }
         }
-        drop(version);
         let activity = Activity::after_rest(pause.rest.as_secs());
         let next = self.next_compaction(family, activity, MEASURED_PER_LOOK);
         if next.bytes.is_none() && next.unmeasured {
@@ -189,13 +189,13 @@ impl Core {
             return self.go_on_measuring(family, pause);
         }
         family.compactions.end_quiet_check();
-        if next.bytes.is_none() {
-            // What was measured since the last look may be held.
-            self.watch_holders(family);
-        }
         match next.bytes {
             Some(bytes) => self.submit_compaction(family, activity, bytes),
-            None => self.check_after_rest(family, pause.rest),
+            None => {
+                // What was measured since the last look may be held.
+                self.watch_holders(family);
+                self.check_after_rest(family, pause.rest);
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use crate::compaction::plan::{self, Activity};
 use crate::compaction::state::summarize;
 use crate::db::{Components, Db};
 use crate::handles::Family;
+use crate::testing::with_runs;
 use crate::version::{LivenessRules, Version};
 
 fn open() -> Db {
@@ -38,16 +39,6 @@ fn open_on(sim: &Arc<SimVfs>, options: DbOptions) -> (Db, Arc<ManualScheduler>) 
         clock: Arc::new(ManualClock::new(1000)),
     };
     (Db::open_with("/db", options, components).unwrap(), scheduler)
-}
-
-fn with_runs(db: &Db, runs: u8) -> Family {
-    let options = FamilyOptions::default().min_disk_space(0);
-    let family = db.create_family("family", options).unwrap();
-    for value in 0..runs {
-        family.put(b"key", &[value]).unwrap();
-        family.flush().unwrap();
-    }
-    family
 }
 
 /// Compactions of a family that is written without a pause held its lock one after the other: a

@@ -143,6 +143,14 @@ impl Chunk {
     }
 }
 
+/// The chunk to be changed: a copy if a scan shows it.
+fn unshared(shared: &mut Arc<Chunk>) -> Option<&mut Chunk> {
+    if Arc::get_mut(shared).is_none() {
+        *shared = Arc::new(shared.copy_of(0, shared.entries.len()));
+    }
+    Arc::get_mut(shared)
+}
+
 /// Own writes, one per key.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnWrites {
@@ -194,10 +202,7 @@ impl OwnWrites {
             self.chunks.push(chunk.counted(budget));
             return;
         }
-        if Arc::get_mut(shared).is_none() {
-            *shared = Arc::new(shared.copy_of(0, shared.entries.len()));
-        }
-        let Some(chunk) = Arc::get_mut(shared) else { return };
+        let Some(chunk) = unshared(shared) else { return };
         chunk.put(operation);
         if chunk.is_too_large() {
             let half = chunk.entries.len() / 2;
@@ -221,10 +226,7 @@ impl OwnWrites {
             self.chunks.remove(at);
             return;
         }
-        if Arc::get_mut(shared).is_none() {
-            *shared = Arc::new(shared.copy_of(0, shared.entries.len()));
-        }
-        if let Some(chunk) = Arc::get_mut(shared) {
+        if let Some(chunk) = unshared(shared) {
             chunk.remove(place);
             chunk.count(budget);
         }

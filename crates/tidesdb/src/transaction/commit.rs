@@ -7,7 +7,7 @@ use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sync_points::sync_point;
 
-use super::conflicts::{FEW_BYTES, Validation, WriteConflicts};
+use super::conflicts::{Validation, WriteConflicts};
 use super::handle::{State, Transaction};
 use super::write_set::WriteSet;
 use crate::telemetry::events::HeldEvents;
@@ -153,8 +153,6 @@ impl Transaction {
             Some(batch) => {
                 check.look_first()?;
                 let prepared = core.prepare(batch, options)?;
-                // To prepare may have taken long.
-                check.catch_up(FEW_BYTES)?;
                 let committed = commit_if_valid(prepared, &mut check);
                 check.finish_recording();
                 committed.map(Some)

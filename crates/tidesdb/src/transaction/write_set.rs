@@ -289,19 +289,16 @@ impl WriteSet {
     }
 
     fn cut(&mut self, mark: BatchMark, budget: &Arc<MemoryBudget>) {
-        let is_behind = |(position, direct)| position > mark.record_bytes || direct > mark.direct;
+        let place = (mark.record_bytes, mark.direct);
         let mut index = std::mem::take(self.index.get_mut());
-        let is_known =
-            is_behind(index.through) || index.in_order.iter().any(|known| is_behind(known.through));
-        if is_known {
+        let has_copy_behind =
+            |index: &Index, place| index.in_order.iter().any(|copy| is_behind(copy.through, place));
+        if is_behind(index.through, place) || has_copy_behind(&index, place) {
             // What was displaced by all operations of a sorted copy has to be known.
-            let is_ahead = |known: &InOrder| {
-                known.through.0 > index.through.0 || known.through.1 > index.through.1
-            };
-            if index.in_order.iter().any(is_ahead) {
+            if has_copy_behind(&index, index.through) {
                 self.bring_up_to_date(&mut index);
             }
-            self.take_back(&mut index, (mark.record_bytes, mark.direct), budget);
+            self.take_back(&mut index, place, budget);
         }
         *self.index.get_mut() = index;
         self.batch.truncate(mark);
@@ -330,8 +327,7 @@ impl WriteSet {
             }
         }
         index.through = place;
-        let is_behind = |through: (usize, usize)| through.0 > place.0 || through.1 > place.1;
-        for known in index.in_order.iter_mut().filter(|known| is_behind(known.through)) {
+        for known in index.in_order.iter_mut().filter(|known| is_behind(known.through, place)) {
             let own = Arc::make_mut(&mut known.own);
             for &Cut { hash, entry } in &cut {
                 let Some(undone) = self.operation(entry) else { continue };
@@ -379,6 +375,11 @@ impl WriteSet {
         let displaced = index.displaced.capacity() * size_of::<(u32, u32)>();
         self.batch.memory_bytes() + index.entries.memory_bytes() + displaced
     }
+}
+
+/// Whether there are operations between `place` and `through`, a place behind it.
+const fn is_behind(through: (usize, usize), place: (usize, usize)) -> bool {
+    through.0 > place.0 || through.1 > place.1
 }
 
 /// The next operation of a batch, and its entry in the index.

@@ -10,7 +10,7 @@ use tidesdb_sys::sync_points::on_sync_points;
 
 use super::*;
 use crate::db::{Components, Db};
-use crate::handles::Family;
+use crate::testing::with_runs;
 
 fn open() -> (Db, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(1_000));
@@ -20,16 +20,6 @@ fn open() -> (Db, Arc<ManualClock>) {
         clock: Arc::clone(&clock) as _,
     };
     (Db::open_with("/db", DbOptions::default(), components).unwrap(), clock)
-}
-
-fn with_runs(db: &Db, runs: u8) -> Family {
-    let options = FamilyOptions::default().min_disk_space(0);
-    let family = db.create_family("family", options).unwrap();
-    for value in 0..runs {
-        family.put(b"key", &[value]).unwrap();
-        family.flush().unwrap();
-    }
-    family
 }
 
 /// Runs `act` with a hook that is called while a compaction is chosen.

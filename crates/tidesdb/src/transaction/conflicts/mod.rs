@@ -60,5 +60,5 @@ mod written_keys;
 
 #[cfg(test)]
 pub(super) use self::logged_changes::MOST_KEYS;
-pub(super) use self::validation::{FEW_BYTES, Validation};
+pub(super) use self::validation::Validation;
 pub(super) use self::write_conflicts::WriteConflicts;

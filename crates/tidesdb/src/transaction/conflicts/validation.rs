@@ -26,7 +26,7 @@ use crate::write::WriteBatch;
 const MOST_TRIES_WITH_VALUES: u32 = 1;
 
 /// So little is looked at in the commit's place.
-pub(in crate::transaction) const FEW_BYTES: u64 = MOST_WAITED_FOR_BYTES / 4;
+const FEW_BYTES: u64 = MOST_WAITED_FOR_BYTES / 4;
 
 /// The checks of a commit that has read, or only read.
 // More than a dozen fields: the state of one commit from its first look to its judgement.
@@ -143,11 +143,15 @@ impl<'t> Validation<'t> {
 
     /// Takes the lock of the dependencies, if the level has any: before the commit takes its place.
     /// Until those in front of that are visible it is waited for with the lock held, so those that
-    /// are under way are waited for without, and looked at if they are much.
+    /// are under way are waited for without. What came in since the last look, to prepare and to
+    /// wait may have taken long, is looked at if it is much.
     pub(in crate::transaction) fn lock_dependencies(&mut self) -> Result<()> {
-        if self.level == IsolationLevel::Serializable {
+        let locks = self.level == IsolationLevel::Serializable;
+        if locks {
             self.core.storage.log.wait_for_announced();
-            self.catch_up(FEW_BYTES)?;
+        }
+        self.catch_up(FEW_BYTES)?;
+        if locks {
             self.dependencies = Some(self.dependencies());
         }
         Ok(())
