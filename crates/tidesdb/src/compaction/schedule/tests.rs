@@ -81,6 +81,30 @@ fn runs_that_are_claimed_while_a_compaction_is_chosen_are_left_to_their_claim() 
     assert_eq!(claimed.map(|claimed| claimed.planned.plan.count), Some(8));
 }
 
+/// With a lock that flushes wait for it comes to an end.
+#[test]
+fn a_compaction_is_chosen_however_often_the_version_changes() {
+    let (db, _clock) = open();
+    let family = with_runs(&db, 8);
+    let (core, state) = (db.core(), Arc::clone(family.state()));
+    let choices = Rc::new(RefCell::new(0));
+    let hook = {
+        let (choices, family, db) = (Rc::clone(&choices), family.clone(), db.clone());
+        move || {
+            *choices.borrow_mut() += 1;
+            if *choices.borrow() < 100 && !family.state().compactions.is_locked() {
+                family.put(b"key", b"more").unwrap();
+                db.core().freeze(family.state(), 0);
+                assert!(db.core().flush_oldest(family.state()).unwrap());
+            }
+        }
+    };
+    let claimed =
+        while_choosing(hook, || core.claim_next(&state, Activity::RESTING, u64::MAX).unwrap());
+    assert!(claimed.is_some());
+    assert_eq!(*choices.borrow(), MOST_UNLOCKED_TRIES + 1);
+}
+
 /// They were ordered by key again for each question of each look.
 #[test]
 fn looks_at_a_family_with_values_that_expire_order_its_tables_once() {

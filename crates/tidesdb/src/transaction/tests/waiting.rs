@@ -150,3 +150,49 @@ fn the_lock_is_not_held_while_a_commit_in_front_takes_long() {
         });
     }
 }
+
+/// It was looked at in the commit's place only, took too long there, and cost the place.
+#[test]
+fn what_a_commit_of_many_keys_has_waited_for_is_looked_at_before_it_takes_its_place() {
+    // All that is committed here has room in one segment of the log.
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let [a, b, c] = FAMILIES.map(|name| db.open_family(name, FamilyOptions::default()).unwrap());
+    let begin = || db.begin(IsolationLevel::Serializable).unwrap();
+    let (oldest, mut slow, mut many) = (begin(), begin(), begin());
+    slow.get(&c, b"read").unwrap();
+    slow.put(&c, b"slow", vec![7; 300 << 10]).unwrap();
+    many.get(&b, b"read").unwrap();
+    (0..KEYS).for_each(|n| many.put(&a, n.to_be_bytes(), b"new").unwrap());
+    let (stopped, is_stopped) = channel();
+    let (go_on, may_go_on) = channel();
+    let places = thread::scope(|scope| {
+        scope.spawn(move || {
+            let (at_once, stop) = (Cell::new(true), may_go_on);
+            on_sync_points(Some(Rc::new(move |place| {
+                // It was judged, and has its place.
+                if place == "checked" && at_once.take() {
+                    stopped.send(()).unwrap();
+                    stop.recv().unwrap();
+                }
+            })));
+            slow.commit().unwrap();
+            on_sync_points(None);
+        });
+        is_stopped.recv().unwrap();
+        let committed = scope.spawn(move || {
+            let places = Rc::new(Cell::new(0));
+            let counted = Rc::clone(&places);
+            on_sync_points(Some(Rc::new(move |place| {
+                counted.set(counted.get() + u32::from(place == "place taken"));
+            })));
+            many.commit().unwrap();
+            on_sync_points(None);
+            places.get()
+        });
+        thread::sleep(Duration::from_millis(100));
+        go_on.send(()).unwrap();
+        committed.join().unwrap()
+    });
+    assert_eq!(places, 1);
+    drop(oldest);
+}
