@@ -11,6 +11,7 @@
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use crate::{os_calls, vfs};
 
@@ -19,6 +20,10 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Set while a thread must not be forked away from, and while the process forks.
 static KEPT: AtomicBool = AtomicBool::new(false);
+
+/// How often a thread that waits yields before it sleeps, and for how long.
+const YIELDS: u32 = 32;
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// The process that something was made in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +70,8 @@ pub(crate) fn watch() {
 /// fork, and must not do this again.
 pub fn keep_out<R>(work: impl FnOnce() -> R) -> R {
     watch();
+    // A handler of a signal on this thread may fork, and would wait for this very thread.
+    let _signals = os_calls::block_signals();
     enter();
     let kept = Kept;
     let result = work();
@@ -82,8 +89,12 @@ impl Drop for Kept {
 
 fn enter() {
     // ORDERING: acquire pairs with the release in `leave`.
-    while KEPT.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        std::thread::yield_now();
+    for tries in 1_u32.. {
+        if KEPT.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            return;
+        }
+        // A thread of real-time priority yields to none that has less.
+        if tries < YIELDS { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
     }
 }
 

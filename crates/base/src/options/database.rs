@@ -26,8 +26,9 @@ pub struct DbOptions {
     /// Open without writing anything; writes return an error of kind `ReadOnly`. Any number of
     /// readers may have a database open, but none while a writer has it. Default `false`.
     pub read_only: bool,
-    /// Bytes of decoded blocks kept in memory; filters and indexes count in the memory budget.
-    /// 0 disables the block cache. Default 64 MiB.
+    /// Bytes of decoded blocks kept in memory, at most two fifths of `max_memory_usage` whatever
+    /// is set here, and down to a tenth of it while others need the memory. Filters and indexes
+    /// count in the memory budget. 0 disables the block cache. Default 64 MiB.
     pub block_cache_bytes: usize,
     /// Files of tables and value logs kept open at a time, together; those not used lately are
     /// closed beyond it. 0 means no bound of its own. Never more than half of the descriptors that

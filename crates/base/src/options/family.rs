@@ -85,7 +85,8 @@ pub struct FamilyOptions {
     /// less than 16 MiB; larger ones reach their bound on bytes first. From 1 to 1000. Default 10.
     pub l0_queue_stall_threshold: usize,
     /// Target number of sorted runs. Twice this many runs of one size are compacted (four times for
-    /// larger sizes while the family is not read). Writers are slowed from twice as many runs of
+    /// larger sizes while the family is not read); by default 6 in place of 8 from 16 GiB on (1 GiB
+    /// if it is read), 4 from 64 and 3 from 256 GiB on. Writers are slowed from twice as many runs of
     /// level 1 on, or eight times as many in all; in a family that is read, from three times on at
     /// 1 GiB and one and a half at 256 GiB. A family at rest is compacted for its
     /// readers from two runs less than this on, at least two. From 2 to 1000. Default 4.
@@ -111,7 +112,8 @@ pub struct FamilyOptions {
     /// Tables with fewer versions than this are never compacted for their tombstones. Default 1024.
     pub tombstone_density_min_entries: u64,
     /// Size in bytes at which a flush or compaction starts another output table, from 4 KiB to 1
-    /// TiB. Default 64 MiB.
+    /// TiB. A compaction makes smaller tables of less input, a sixteenth of it or 4 MiB, and a
+    /// small memory budget lowers the size as well. Default 64 MiB.
     #[doc(alias = "target_file_size_base")]
     pub target_table_bytes: u64,
     /// Free bytes that must remain on the disk for a flush to start, and that a step of a

@@ -367,7 +367,10 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
                 Err(error) => Err(error),
             };
             match fetched {
-                Ok(current) => self.current = current,
+                Ok(current) => {
+                    self.current = current;
+                    self.report_shared();
+                }
                 Err(error) => return Err(self.fail(error)),
             }
         }

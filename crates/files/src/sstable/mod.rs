@@ -96,8 +96,8 @@ pub trait BlockSource {
         false
     }
 
-    /// An iterator over blocks of this source keeps `after` bytes of memory of its own, for what it
-    /// has read ahead, and kept `before` until now.
+    /// An iterator over blocks of this source keeps `after` bytes of memory, for what it has read
+    /// ahead and for a large block of the source, and kept `before` until now.
     fn kept_by_reader(&self, before: usize, after: usize) {
         let _ = (before, after);
     }

@@ -2,8 +2,8 @@
 //!
 //! Idle threads block on their lane's condition variable. A panic in a job is caught, reported
 //! through the callback given at construction, and costs neither the thread nor other jobs.
-//! Delayed jobs wait in a heap beside the queue; whichever thread of the lane is idle wakes for
-//! the earliest. Signals are for the application's threads: these take none.
+//! Delayed jobs wait in a heap beside the queue; while a thread of the lane is idle, one wakes for
+//! the earliest, and what is due goes before what was queued. Signals are for the application's threads: these take none.
 #![expect(clippy::disallowed_methods, reason = "the door to threads, and to the time until timers")]
 
 use std::any::Any;
@@ -127,6 +127,12 @@ struct Delayed {
 }
 
 impl LaneState {
+    /// How long until the next timer is due; `None` without timers.
+    fn until_next_timer(&self) -> Option<Duration> {
+        let next = self.delayed.peek()?;
+        Some(next.due.saturating_duration_since(Instant::now()))
+    }
+
     /// The smallest job that has a size, and now and then the one that has waited longest, which
     /// small ones would keep waiting without end.
     fn pop_sized(&mut self) -> Option<Job> {
@@ -253,22 +259,19 @@ impl LaneQueue {
             if state.closed {
                 return None;
             }
-            if let Some(job) = state.ready.pop_front() {
-                return Some(job);
-            }
-            if let Some(job) = state.pop_sized() {
-                return Some(job);
-            }
-            let wait = match state.delayed.peek() {
-                None => None,
-                Some(next) => {
-                    let wait = next.due.saturating_duration_since(Instant::now());
-                    if wait.is_zero() {
-                        return state.delayed.pop().map(|delayed| delayed.job);
-                    }
-                    Some(wait)
-                }
+            // First what is due: in a lane that never runs empty it would not have its turn.
+            let wait = state.until_next_timer();
+            let job = match wait {
+                Some(Duration::ZERO) => state.delayed.pop().map(|delayed| delayed.job),
+                _ => state.ready.pop_front().or_else(|| state.pop_sized()),
             };
+            if let Some(job) = job {
+                // This thread may be the one that waited for the next timer.
+                if state.idle > 0 && !state.delayed.is_empty() {
+                    self.work.notify_one();
+                }
+                return Some(job);
+            }
             state.idle += 1;
             state = match wait {
                 None => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),

@@ -36,15 +36,6 @@ impl HeldBlock {
     pub(super) const fn own(block: Block) -> Self {
         Self::Own(OwnBlock(block))
     }
-
-    /// Bytes of memory that it keeps: of a block that is not cached, its whole buffer, which a
-    /// larger block may have had before.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Cached(_) => self.view().memory_bytes(),
-            Self::Own(block) => block.0.memory_bytes(),
-        }
-    }
 }
 
 impl BlockHolder for HeldBlock {
@@ -53,6 +44,14 @@ impl BlockHolder for HeldBlock {
         match self {
             Self::Cached(block) => BlockRef::new(**block, block.tail()),
             Self::Own(block) => block.0.view(),
+        }
+    }
+
+    /// Of a block that is not cached its whole buffer, which a larger block may have had before.
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Cached(_) => self.view().memory_bytes(),
+            Self::Own(block) => block.0.memory_bytes(),
         }
     }
 }

@@ -31,7 +31,7 @@
 //! snapshots held in it goes some time after they do.
 //!
 //! The levelled policy of Spooky (Dayan and others, PVLDB 15(11), 2022) was simulated beside this
-//! one; `docs/design/0001` and `0002` have the measurements. What is taken from Spooky is how a
+//! one; `docs/design/0004` and `0005` have the measurements. What is taken from Spooky is how a
 //! compaction runs: by steps of bounded key ranges, see `run_job`.
 
 mod facts;

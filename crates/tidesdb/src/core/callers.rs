@@ -33,12 +33,18 @@ impl Callers {
             return Err(Error::Closed);
         }
         at_work.count += 1;
+        Ok(CallerAtWork { callers: self, _noted: self.note_thread() })
+    }
+
+    /// Notes that closing waits for this thread, until the guard is dropped: of a thread of the
+    /// scheduler too, which ends its job before the scheduler is shut down.
+    pub(crate) fn note_thread(&self) -> NotedThread<'_> {
         let _ = OWN.try_with(|own| own.borrow_mut().push(self));
-        Ok(CallerAtWork { callers: self, stays_in_its_thread: PhantomData })
+        NotedThread { callers: self, stays_in_its_thread: PhantomData }
     }
 
     /// Refuses what would wait for the calling thread, which is at work itself: it closes the
-    /// database from a function that the work calls.
+    /// database from a function that the work calls, a listener of events for one.
     ///
     /// # Errors
     /// [`Error::CloseFromCallback`].
@@ -70,10 +76,25 @@ thread_local! {
 #[must_use = "dropping it ends the work"]
 pub(crate) struct CallerAtWork<'a> {
     callers: &'a Callers,
-    stays_in_its_thread: PhantomData<*const ()>,
+    _noted: NotedThread<'a>,
 }
 
 impl Drop for CallerAtWork<'_> {
+    fn drop(&mut self) {
+        lock(&self.callers.at_work).count -= 1;
+        self.callers.left.notify_all();
+    }
+}
+
+/// A thread that closing waits for.
+#[derive(Debug)]
+#[must_use = "dropping it forgets the thread"]
+pub(crate) struct NotedThread<'a> {
+    callers: &'a Callers,
+    stays_in_its_thread: PhantomData<*const ()>,
+}
+
+impl Drop for NotedThread<'_> {
     fn drop(&mut self) {
         // It is not there any more in destructors of a thread that ends.
         let _ = OWN.try_with(|own| {
@@ -83,7 +104,5 @@ impl Drop for CallerAtWork<'_> {
                 own.swap_remove(at);
             }
         });
-        lock(&self.callers.at_work).count -= 1;
-        self.callers.left.notify_all();
     }
 }

@@ -96,6 +96,7 @@ impl Core {
         let Some(core) = self.this.upgrade() else { return Box::new(|| ()) };
         let guard = JobGuard::new(&core);
         Box::new(move || {
+            let _noted = guard.0.work.callers.note_thread();
             // A job that panics leaves its family's flags as they were; the database refuses writes
             // from then on and all that wait get the reason.
             if catch_unwind(AssertUnwindSafe(|| work(&guard.0))).is_err() {
@@ -108,11 +109,16 @@ impl Core {
     /// Queues the preparation of the next log segment, and that the files of old ones are closed.
     pub(crate) fn prepare_log_later(&self) {
         self.submit(Lane::Housekeeping, |core| core.storage.log.prepare_next());
+        self.close_log_segments_later();
+    }
+
+    /// Queues that one of the old segments is closed while there are many. One at a time: the lane
+    /// has a sync to do at its time in between.
+    fn close_log_segments_later(&self) {
         if self.storage.log.has_many_open() {
-            self.submit(Lane::Sync, |core| {
-                if core.storage.log.close_oldest().is_err() {
-                    core.repair_log_later();
-                }
+            self.submit(Lane::Sync, |core| match core.storage.log.close_oldest() {
+                Ok(()) => core.close_log_segments_later(),
+                Err(_) => core.repair_log_later(),
             });
         }
     }

@@ -36,6 +36,8 @@ impl Core {
         if self.health.is_closed() {
             return Ok(());
         }
+        // What this reports may be answered by a call to close, which would wait for this one.
+        let noted = self.work.callers.note_thread();
         let _span = span!(INFO, "close", path = self.env.path.display());
         let flushed = if self.env.options.read_only { Ok(()) } else { self.flush_for_close() };
         let in_tables = flushed.is_ok() && !self.env.options.read_only;
@@ -44,7 +46,7 @@ impl Core {
             other => other,
         };
         let hooks = self.shut_down(in_tables);
-        drop(closing);
+        drop((closing, noted));
         // What they have captured may call the database when it is dropped.
         hooks.into_iter().for_each(RetiredHook::let_go);
         closed

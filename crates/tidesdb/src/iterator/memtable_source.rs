@@ -1,15 +1,21 @@
 //! The keys of a memtable as a snapshot sees them.
 
+use std::sync::Arc;
+
 use tidesdb_base::entry::{SequenceNumber, ValueKind};
 use tidesdb_base::error::Result;
 use tidesdb_lockfree::ordered::{MemtableIndex, OwnedCursor};
 
+use super::run_source::Bounds;
 use crate::memtable::{Memtable, kind_of};
 
 /// Walks the keys that have a version at or below the snapshot.
 pub(super) struct MemtableSource {
     cursor: OwnedCursor<MemtableIndex>,
     snapshot: SequenceNumber,
+    bounds: Arc<Bounds>,
+    /// It stands on a key that the snapshot sees.
+    valid: bool,
     kind: ValueKind,
     sequence: SequenceNumber,
     expires_at: u64,
@@ -22,9 +28,20 @@ impl std::fmt::Debug for MemtableSource {
 }
 
 impl MemtableSource {
-    pub(super) fn new(memtable: &Memtable, snapshot: SequenceNumber) -> Self {
-        let (kind, sequence, expires_at) = (ValueKind::Tombstone, 0, 0);
-        Self { cursor: memtable.cursor(), snapshot, kind, sequence, expires_at }
+    pub(super) fn new(
+        memtable: &Memtable,
+        snapshot: SequenceNumber,
+        bounds: Arc<Bounds>,
+    ) -> Self {
+        Self {
+            cursor: memtable.cursor(),
+            snapshot,
+            bounds,
+            valid: false,
+            kind: ValueKind::Tombstone,
+            sequence: 0,
+            expires_at: 0,
+        }
     }
 
     /// See [`super::source::Source::show_through`].
@@ -32,8 +49,8 @@ impl MemtableSource {
         self.snapshot = snapshot;
     }
 
-    pub(super) fn valid(&self) -> bool {
-        self.cursor.valid()
+    pub(super) const fn valid(&self) -> bool {
+        self.valid
     }
 
     pub(super) fn key(&self) -> &[u8] {
@@ -64,15 +81,33 @@ impl MemtableSource {
         true
     }
 
+    /// Goes to a key that the snapshot sees, as far as the scan goes and no further: behind its
+    /// end there may be millions that are newer.
     fn settle_forward(&mut self) -> Result<()> {
-        while self.cursor.valid() && !self.take_visible() {
+        self.valid = false;
+        while self.cursor.valid() {
+            if self.take_visible() {
+                self.valid = true;
+                break;
+            }
+            if self.bounds.end_at(self.cursor.key()) {
+                break;
+            }
             self.cursor.next();
         }
         Ok(())
     }
 
     fn settle_backward(&mut self) -> Result<()> {
-        while self.cursor.valid() && !self.take_visible() {
+        self.valid = false;
+        while self.cursor.valid() {
+            if self.take_visible() {
+                self.valid = true;
+                break;
+            }
+            if self.bounds.begin_behind(self.cursor.key()) {
+                break;
+            }
             self.cursor.prev();
         }
         Ok(())
@@ -106,5 +141,38 @@ impl MemtableSource {
     pub(super) fn prev(&mut self) -> Result<()> {
         self.cursor.prev();
         self.settle_backward()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+
+    use super::*;
+    use crate::db::{Components, Db};
+
+    /// There may be millions of newer keys behind the bounds of a scan.
+    #[test]
+    fn newer_keys_are_walked_no_further_than_the_bounds() {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        let family = db.create_family("family", FamilyOptions::default()).unwrap();
+        family.put(b"m", b"old").unwrap();
+        let snapshot = db.snapshot();
+        for key in [b"a", b"b", b"c", b"x", b"y", b"z"] {
+            family.put(key, b"newer").unwrap();
+        }
+        let view = family.state().view.load_full();
+        let bounds = Bounds { lower: b"m".to_vec(), upper: Some(b"n".to_vec()) };
+        let mut source =
+            MemtableSource::new(&view.active, snapshot.sequence(), Arc::new(bounds));
+        source.seek(b"m").unwrap();
+        assert!(source.valid() && source.key() == b"m");
+        source.next().unwrap();
+        assert!(!source.valid());
+        assert_eq!(source.cursor.key(), b"x");
+        source.seek_for_prev(b"m").unwrap();
+        source.prev().unwrap();
+        assert!(!source.valid());
+        assert_eq!(source.cursor.key(), b"c");
     }
 }

@@ -1,9 +1,9 @@
 //! The keys of a sorted run as a snapshot sees them, across its tables.
 //!
 //! Versions of one key never straddle two tables of a run, so each table is walked by itself. A
-//! table of which the snapshot sees nothing, since a range deletion covers it, is passed over
-//! unopened; so is one outside of the scan's bounds. One whose filter of prefixes shows that it
-//! holds nothing within the bounds is passed over unread.
+//! table of which the snapshot sees nothing, since a range deletion covers it or all of it is
+//! newer, is passed over unopened; so is one outside of the scan's bounds. One whose filter of
+//! prefixes shows that it holds nothing within the bounds is passed over unread.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +35,16 @@ impl Bounds {
 
     fn ends_before(&self, table: &TableFile) -> bool {
         table.record.largest_key < self.lower
+    }
+
+    /// True when neither `key` nor what follows it is asked for.
+    pub(super) fn end_at(&self, key: &[u8]) -> bool {
+        self.upper.as_ref().is_some_and(|upper| upper.as_slice() <= key)
+    }
+
+    /// True when neither `key` nor what lies in front of it is asked for.
+    pub(super) fn begin_behind(&self, key: &[u8]) -> bool {
+        key < self.lower.as_slice()
     }
 }
 
@@ -148,6 +158,9 @@ impl RunSource {
     /// True when the snapshot sees nothing within the bounds in a table.
     #[inline]
     fn is_passed_over(&self, table: &Arc<TableFile>) -> Result<bool> {
+        if table.record.lowest_sequence > self.snapshot {
+            return Ok(true);
+        }
         // Without a lower bound there is no prefix that all keys share.
         if self.deleted.is_empty() && self.bounds.lower.is_empty() {
             return Ok(false);
@@ -223,6 +236,11 @@ impl RunSource {
                 if !returned && iterator.seq() <= self.snapshot {
                     return Ok(());
                 }
+                // What the snapshot does not see is walked as far as the scan goes, and no further.
+                if self.bounds.end_at(iterator.key()) {
+                    self.iterator = None;
+                    return Ok(());
+                }
                 iterator.next()?;
             }
             let next = self.next_from(self.at + 1)?;
@@ -248,6 +266,10 @@ impl RunSource {
                 let returned = skipping && iterator.key() == self.key.as_slice();
                 if !returned && iterator.seq() <= self.snapshot {
                     return Self::newest_visible(iterator, &mut self.key, self.snapshot);
+                }
+                if self.bounds.begin_behind(iterator.key()) {
+                    self.iterator = None;
+                    return Ok(());
                 }
                 iterator.prev()?;
             }

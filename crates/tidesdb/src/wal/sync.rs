@@ -156,30 +156,32 @@ impl Wal {
         lock(&self.files).oldest_unsynced_beyond(USUALLY_OPEN).is_some()
     }
 
-    /// Syncs the oldest full segments, and closes their files, until no more than usual are open.
+    /// Syncs the oldest full segment and closes its file, if more than usual are open.
     ///
     /// # Errors
     /// The failure of a sync: the log has failed.
     pub(crate) fn close_oldest(&self) -> Result<()> {
-        self.close_oldest_beyond(USUALLY_OPEN)
+        self.close_oldest_beyond(USUALLY_OPEN).map(drop)
     }
 
-    /// As [`Wal::close_oldest`], where the background did not keep up.
+    /// As [`Wal::close_oldest`], until no more are open than may be at all: the background did not
+    /// keep up.
     ///
     /// # Errors
     /// As [`Wal::close_oldest`].
     pub(super) fn close_surplus(&self) -> Result<()> {
-        self.close_oldest_beyond(MOST_OPEN)
+        while self.close_oldest_beyond(MOST_OPEN)? {}
+        Ok(())
     }
 
-    fn close_oldest_beyond(&self, most: usize) -> Result<()> {
-        loop {
-            self.condition.check_sync()?;
-            let oldest = lock(&self.files).oldest_unsynced_beyond(most);
-            let Some(oldest) = oldest else { return Ok(()) };
-            let synced = self.sync_earlier(&[oldest]);
-            synced.inspect_err(|cause| self.condition.fail(Fault::Sync, cause.clone()))?;
-        }
+    /// False when no more than so many are open.
+    fn close_oldest_beyond(&self, most: usize) -> Result<bool> {
+        self.condition.check_sync()?;
+        let oldest = lock(&self.files).oldest_unsynced_beyond(most);
+        let Some(oldest) = oldest else { return Ok(false) };
+        let synced = self.sync_earlier(&[oldest]);
+        synced.inspect_err(|cause| self.condition.fail(Fault::Sync, cause.clone()))?;
+        Ok(true)
     }
 
     fn sync_earlier(&self, segments: &[Retained]) -> Result<()> {

@@ -109,6 +109,11 @@ pub struct BlockRef<'b> {
 pub trait BlockHolder {
     /// The block.
     fn view(&self) -> BlockRef<'_>;
+
+    /// Bytes of memory that are kept as long as this lives.
+    fn memory_bytes(&self) -> usize {
+        self.view().memory_bytes()
+    }
 }
 
 impl BlockHolder for BlockRef<'_> {

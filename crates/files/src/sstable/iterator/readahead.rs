@@ -1,6 +1,6 @@
 //! Reading blocks of a table before a walk needs them, many with one read.
 
-use super::super::{BlockHandle, BlockSource, Table};
+use super::super::{BlockHandle, BlockHolder, BlockSource, Table};
 use super::{Current, TableIterator};
 use std::ops::Deref;
 use tidesdb_base::Result;
@@ -27,6 +27,8 @@ pub enum Readahead {
 const FIRST_PIECE_BYTES: usize = 12 << 10;
 /// From pieces of this size on, the next one is fetched while this one is walked over.
 const LEAST_OVERLAPPED_BYTES: usize = 128 << 10;
+/// Smaller blocks of the source are not reported: their readers count a usual block for each table.
+const LEAST_REPORTED_BYTES: usize = 16 << 10;
 /// Block boundaries crossed in a row at which automatic read-ahead starts.
 const SEQUENTIAL_BLOCKS: u32 = 2;
 
@@ -133,6 +135,17 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
 }
 
 impl<T, S: BlockSource> TableIterator<T, S> {
+    /// Reports what a block of the source keeps in memory, if that is much.
+    #[inline]
+    pub(super) fn report_shared(&mut self) {
+        let Current::Shared(block) = &self.current else { return };
+        let bytes = block.memory_bytes();
+        if bytes >= LEAST_REPORTED_BYTES || self.ahead.reported > 0 {
+            let bytes = if bytes >= LEAST_REPORTED_BYTES { bytes } else { 0 };
+            self.report_kept(self.ahead.bytes.capacity() + bytes);
+        }
+    }
+
     pub(super) fn report_kept(&mut self, bytes: usize) {
         if bytes != self.ahead.reported {
             self.source.kept_by_reader(self.ahead.reported, bytes);

@@ -319,6 +319,24 @@ fn a_range_of_a_thousand_rows_reads_ahead_in_small_pieces() {
     assert!(source.most.get() > 128 << 10, "{} bytes", source.most.get());
 }
 
+/// The readers of a source count a usual block for each table, and hold one of any size.
+#[test]
+fn a_large_block_of_the_source_is_reported() {
+    let model = numbered();
+    for (block_size, is_large) in [(4 << 10, false), (128 << 10, true)] {
+        let (file, _) = write(&model, options(block_size));
+        let table = open(&file).unwrap();
+        let source = Noting::default();
+        let mut iterator = TableIterator::new(&table, &source, Readahead::None);
+        iterator.seek(&key(2000)).unwrap();
+        let kept = source.now.get();
+        assert_eq!(kept >= 100 << 10, is_large, "{kept} bytes");
+        assert_eq!(kept > 0, is_large, "{kept} bytes");
+        drop(iterator);
+        assert_eq!(source.now.get(), 0);
+    }
+}
+
 #[test]
 fn an_unreadable_block_is_not_the_end_of_the_table() {
     let mut rng = seeded();

@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
@@ -82,6 +83,54 @@ fn delayed_jobs_run_after_their_delay_earliest_first() {
         let (of, elapsed) = receiver.recv().unwrap();
         assert_eq!(of, millis);
         assert!(elapsed >= Duration::from_millis(millis));
+    }
+}
+
+/// Each job queues the next, so that the queue is never empty.
+fn feed(pool: &Arc<ThreadPool>, stop: &Arc<AtomicBool>) {
+    let (again, stopped) = (Arc::clone(pool), Arc::clone(stop));
+    pool.submit(
+        Lane::Sync,
+        Box::new(move || {
+            if !stopped.load(Ordering::SeqCst) {
+                feed(&again, &stopped);
+            }
+        }),
+    );
+}
+
+#[test]
+fn a_timer_goes_off_in_a_lane_that_is_never_empty() {
+    let pool = Arc::new(pool());
+    let (sender, receiver) = channel();
+    let stop = Arc::new(AtomicBool::new(false));
+    // Two at a time: one is always queued while the other runs.
+    feed(&pool, &stop);
+    feed(&pool, &stop);
+    let job = Box::new(move || sender.send(()).unwrap());
+    pool.submit_after(Lane::Sync, Duration::from_millis(5), job);
+    let due = receiver.recv_timeout(Duration::from_secs(20));
+    stop.store(true, Ordering::SeqCst);
+    due.unwrap();
+}
+
+/// The thread that waited for the timer took another job, and the others waited without end.
+#[test]
+fn a_timer_goes_off_while_the_thread_that_waited_for_it_is_busy() {
+    for round in 0..20 {
+        let threads = LaneThreads { sync: 2, ..LaneThreads::default() };
+        let pool = ThreadPool::new("test", threads, quiet()).unwrap();
+        let (sender, receiver) = channel();
+        let job = Box::new(move || sender.send(()).unwrap());
+        pool.submit_after(Lane::Sync, Duration::from_millis(30), job);
+        // One of the two waits for the timer by now, most of the time.
+        thread::sleep(Duration::from_millis(round % 5));
+        let (job, started, release) = blocked_job();
+        pool.submit(Lane::Sync, job);
+        started.recv().unwrap();
+        let due = receiver.recv_timeout(Duration::from_secs(20));
+        release.send(()).unwrap();
+        due.unwrap();
     }
 }
 

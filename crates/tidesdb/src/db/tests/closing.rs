@@ -214,6 +214,42 @@ fn a_function_that_a_call_of_the_database_calls_can_not_close_it() {
     db.close().unwrap();
 }
 
+/// The close that had begun waited for the thread of the listener, which waited for that close.
+#[test]
+fn a_listener_on_a_thread_of_the_engine_can_not_close_the_database() {
+    let place: Arc<Mutex<Option<Db>>> = Arc::default();
+    let refused: Arc<Mutex<Vec<ErrorKind>>> = Arc::default();
+    let (mine, noted) = (Arc::clone(&place), Arc::clone(&refused));
+    let (at_flush, flushing) = mpsc::channel();
+    let (go_on, may_close) = mpsc::channel::<()>();
+    let ends = Mutex::new((at_flush, may_close));
+    let listen = move |event: &Event| {
+        if matches!(event, Event::Flushed { .. })
+            && let Some(db) = mine.lock().unwrap().take()
+        {
+            let ends = ends.lock().unwrap();
+            ends.0.send(()).unwrap();
+            ends.1.recv().unwrap();
+            noted.lock().unwrap().push(db.close().unwrap_err().kind());
+        }
+    };
+    let options = DbOptions::default()
+        .event_listener(EventListener::new(listen))
+        .event_listener_level(LogLevel::Info);
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), options).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    family.put(b"key", b"value").unwrap();
+    *place.lock().unwrap() = Some(db.clone());
+    let closing = std::thread::spawn(move || db.close());
+    flushing.recv_timeout(Duration::from_secs(60)).unwrap();
+    // The close has its turn first, most of the time.
+    std::thread::sleep(Duration::from_millis(50));
+    go_on.send(()).unwrap();
+    returns("a close beside one of the listener", move || closing.join().unwrap().unwrap());
+    assert_eq!(*refused.lock().unwrap(), [ErrorKind::Invalid]);
+}
+
 /// Its jobs stayed queued, and would have run in a directory that is another's.
 #[test]
 fn an_opening_that_loses_its_directory_leaves_no_work_behind() {

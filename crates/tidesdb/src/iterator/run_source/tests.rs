@@ -160,3 +160,113 @@ fn tables_without_the_prefix_are_not_read() {
         assert_eq!(count(ScanOptions::new().lower(b"0001").upper(b"0003")), 40);
     }
 }
+
+/// Goes about the keys that a scan has to show, which are given in order, at random.
+fn walk_among(keys: &[Vec<u8>], scan: &mut Scan, random: &mut SplitMix64, what: &str) {
+    for _ in 0..4 {
+        let to = key(random);
+        let mut at = match random.below(4) {
+            0 => {
+                scan.seek(&to).unwrap();
+                keys.iter().position(|key| *key >= to)
+            }
+            1 => {
+                scan.seek_for_prev(&to).unwrap();
+                keys.iter().rposition(|key| *key <= to)
+            }
+            2 => {
+                scan.seek_to_first().unwrap();
+                (!keys.is_empty()).then_some(0)
+            }
+            _ => {
+                scan.seek_to_last().unwrap();
+                keys.len().checked_sub(1)
+            }
+        };
+        let mut forward = random.chance(1, 2);
+        for _ in 0..20 {
+            let expected = at.and_then(|at| keys.get(at));
+            assert_eq!(scan.valid().then(|| scan.key()), expected.map(Vec::as_slice), "{what}");
+            let Some(present) = at.filter(|_| expected.is_some()) else { break };
+            forward ^= random.chance(1, 4);
+            at = if forward {
+                scan.next().unwrap();
+                Some(present + 1)
+            } else {
+                scan.prev().unwrap();
+                present.checked_sub(1)
+            };
+        }
+    }
+}
+
+/// Most of what lies in memtables and tables is newer than the snapshot, also behind the bounds.
+#[test]
+fn bounds_never_change_what_old_snapshots_show() {
+    for seed in 0..25 {
+        println!("seed {seed}");
+        let mut random = SplitMix64::new(seed);
+        let db = open();
+        let family = db.create_family("family", options()).unwrap();
+        let mut snapshots = Vec::new();
+        for n in 0..600_u64 {
+            let at = key(&mut random);
+            match random.below(60) {
+                0..10 => family.delete(&at).unwrap(),
+                10 => family.delete_range(&at, &[&at[..], b"b"].concat()).unwrap(),
+                11..14 => family.flush().unwrap(),
+                14 if random.chance(1, 4) => family.compact().unwrap(),
+                15..18 => snapshots.push(db.snapshot()),
+                _ => family.put(&at, &n.to_be_bytes()).unwrap(),
+            }
+            if n % 12 == 11 && !snapshots.is_empty() {
+                let snapshot = &snapshots[random.index(snapshots.len())];
+                let all = family.scan(ScanOptions::new().snapshot(snapshot)).unwrap();
+                let all: Vec<_> = all.into_iter().map(|entry| entry.unwrap().0).collect();
+                let (lower, upper) = (key(&mut random), key(&mut random));
+                let within = all.into_iter().filter(|key| *key >= lower && *key < upper);
+                let within: Vec<_> = within.collect();
+                let options = ScanOptions::new().snapshot(snapshot).lower(&lower).upper(&upper);
+                let mut scan = family.scan(options).unwrap();
+                let what = format!("seed {seed}, {n}: {lower:?} to {upper:?}");
+                walk_among(&within, &mut scan, &mut random, &what);
+            }
+        }
+    }
+}
+
+/// A table of which all is newer is passed over unread, and what is newer behind the bounds is not
+/// walked.
+#[test]
+fn scans_of_an_old_snapshot_read_little_of_what_is_newer() {
+    let db = open();
+    let options = options().target_table_bytes(1 << 20);
+    let family = db.create_family("family", options).unwrap();
+    let put = |prefix: &str| {
+        for n in 0..2_000 {
+            family.put(format!("{prefix}{n:05}").as_bytes(), b"value").unwrap();
+        }
+    };
+    family.put(b"b", b"old").unwrap();
+    let snapshot = db.snapshot();
+    put("a");
+    put("c");
+    // The old key lies in this table, between newer ones.
+    family.flush().unwrap();
+    for _ in 0..4 {
+        put("b");
+        family.flush().unwrap();
+    }
+    let lookups = || db.core().storage.files.blocks.statistics()[2..].iter().sum::<u64>();
+    let before = lookups();
+    let options = ScanOptions::new().snapshot(&snapshot).lower(b"b").upper(b"bb");
+    let mut scan = family.scan(options).unwrap();
+    for forward in [true, false] {
+        if forward { scan.seek_to_first() } else { scan.seek_to_last() }.unwrap();
+        assert_eq!(scan.key(), b"b");
+        if forward { scan.next() } else { scan.prev() }.unwrap();
+        assert!(!scan.valid());
+    }
+    let read = lookups() - before;
+    assert!(read <= 8, "{read} blocks");
+}

@@ -146,14 +146,15 @@ impl ScanSources {
         let active_left_out = view.active.is_empty();
         let own_now = time_of_own(owner, snapshot.read_point().now, own);
         let own = own.map(|own| Source::Own(Box::new(OwnSource::new(Arc::clone(own)))));
-        let memtables = memtables
-            .filter(|memtable| !memtable.is_empty())
-            .map(|memtable| Source::Memtable(Box::new(MemtableSource::new(memtable, sequence))));
-        let mut sources: Vec<Source> = own.into_iter().chain(memtables).collect();
         let covered = Arc::new(run_source::Bounds {
             lower: bounds.lower.clone().unwrap_or_default(),
             upper: bounds.upper.clone(),
         });
+        let memtables = memtables.filter(|memtable| !memtable.is_empty()).map(|memtable| {
+            let source = MemtableSource::new(memtable, sequence, Arc::clone(&covered));
+            Source::Memtable(Box::new(source))
+        });
+        let mut sources: Vec<Source> = own.into_iter().chain(memtables).collect();
         for run in 0..view.version.runs.len() {
             let left_out = (deleted.clone(), Arc::clone(&covered));
             let source = RunSource::new(&view.version, run, sequence, blocks.clone(), left_out);
