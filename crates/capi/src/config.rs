@@ -184,10 +184,16 @@ pub fn take_engine_options(config: &mut FamilyConfig, options: &FamilyOptions) {
     };
 }
 
+/// Half of the address space: no limit on memory is larger.
+const MOST_MEMORY: u64 = (usize::MAX / 2) as u64;
+
 /// The memory limit that a configured one becomes, in bytes: small ones are raised to a twentieth
 /// of the machine's memory, and 0 stays the engine's default.
 fn memory_limit(configured: u64, machine: u64) -> u64 {
-    if configured == 0 { 0 } else { configured.max(machine / LEAST_SHARE_OF_MEMORY) }
+    match configured {
+        0 => 0,
+        _ => configured.max(machine / LEAST_SHARE_OF_MEMORY).min(MOST_MEMORY),
+    }
 }
 
 /// What the engine is opened with.

@@ -271,8 +271,7 @@ fn of_database(database: &Database) -> DbStats {
         unified_immutable_count: as_int(only_shared(frozen)),
         unified_is_flushing: c_int::from(shared && flushing > 0),
         unified_next_cf_index: u32::try_from(names.len()).unwrap_or(u32::MAX),
-        // Grows by one when a memtable is frozen, and stays the same when it is written out.
-        unified_wal_generation: only_shared(1 + stats.work.flushes + frozen),
+        unified_wal_generation: only_shared(1 + stats.work.memtables_frozen),
         object_store_enabled: 0,
         object_store_connector: ptr::null(),
         local_cache_bytes_used: 0,

@@ -13,6 +13,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::clock::{Clock, SystemClock};
 use crate::{os_calls, vfs};
 
 /// Forks between the process that first asked and this one.
@@ -94,7 +95,7 @@ fn enter() {
             return;
         }
         // A thread of real-time priority yields to none that has less.
-        if tries < YIELDS { std::thread::yield_now() } else { std::thread::sleep(PAUSE) }
+        if tries < YIELDS { std::thread::yield_now() } else { SystemClock.sleep(PAUSE) }
     }
 }
 

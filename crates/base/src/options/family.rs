@@ -85,11 +85,11 @@ pub struct FamilyOptions {
     /// less than 16 MiB; larger ones reach their bound on bytes first. From 1 to 1000. Default 10.
     pub l0_queue_stall_threshold: usize,
     /// Target number of sorted runs. Twice this many runs of one size are compacted (four times for
-    /// larger sizes while the family is not read); by default 6 in place of 8 from 16 GiB on (1 GiB
-    /// if it is read), 4 from 64 and 3 from 256 GiB on. Writers are slowed from twice as many runs of
-    /// level 1 on, or eight times as many in all; in a family that is read, from three times on at
-    /// 1 GiB and one and a half at 256 GiB. A family at rest is compacted for its
-    /// readers from two runs less than this on, at least two. From 2 to 1000. Default 4.
+    /// larger sizes while the family is not read). By default 6 do from 16 GiB on (1 GiB if the
+    /// family is read), 4 from 64 and 3 from 256 GiB on. Writers are slowed from twice as many runs
+    /// of level 1 on, or eight times as many in all; in a family that is read, from three times on
+    /// at 1 GiB and one and a half at 256 GiB. A family at rest is compacted for its readers from
+    /// two runs less than this on, at least two. From 2 to 1000. Default 4.
     #[doc(alias = "level0_file_num_compaction_trigger")]
     pub l1_file_count_trigger: usize,
     /// When a family at rest is compacted for its readers, a run stays as it is if it is more than

@@ -232,8 +232,10 @@ typedef struct tidesdb_commit_op_t
 } tidesdb_commit_op_t;
 
 /* Called on the committing thread for each family with a hook, after the commit is visible and as
-   durable as its sync mode says. commit_seq grows from commit to commit. A result other than 0
-   is logged and changes nothing. It may use the database, and set another hook or none. */
+   durable as its sync mode says. Also when it could not be made durable: what is visible stays, the
+   commit returns TDB_ERR_IO, and the hook is not called again when the commit is repeated.
+   commit_seq grows from commit to commit. A result other than 0 is logged and changes nothing. It
+   may use the database, and set another hook or none. */
 typedef int (*tidesdb_commit_hook_fn)(const tidesdb_commit_op_t *ops, int num_ops,
                                       uint64_t commit_seq, void *ctx);
 
@@ -319,7 +321,7 @@ typedef struct tidesdb_column_family_config_t
     int use_btree;                       /* 1: tables are B+trees; results are the same */
     tidesdb_commit_hook_fn commit_hook_fn; /* not stored */
     void *commit_hook_ctx;               /* not stored */
-    size_t object_target_file_size;      /* this and the next two: stored, without effect */
+    size_t object_target_file_size;      /* this and the next two: without effect, not in INI */
     int object_lazy_compaction;          /* default 0 */
     int object_prefetch_compaction;      /* default 1 */
 } tidesdb_column_family_config_t;
@@ -393,7 +395,7 @@ typedef struct tidesdb_db_stats_t
     size_t flush_queue_size;      /* as total_immutable_count */
     int unified_memtable_enabled; /* as configured. Of the next five all but unified_next_cf_index,
                                      the number of families, are 0 without it */
-    int64_t unified_memtable_bytes;  /* as total_memtable_bytes */
+    int64_t unified_memtable_bytes;  /* as total_memtable_bytes: frozen ones count as well */
     int unified_immutable_count;     /* as total_immutable_count */
     int unified_is_flushing;         /* 1 while a family is flushed */
     uint32_t unified_next_cf_index;
@@ -470,8 +472,9 @@ int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 /* Writes what is in memory to tables, ends the background work, and frees the handle. Compactions
    that run are finished when finish_compactions_on_close is 1, unless they get nowhere; otherwise
    they are stopped, which loses nothing. Queued compactions do not start. Free iterators and
-   transactions first. Calls of other threads that begin meanwhile return TDB_ERR_INVALID_DB; when
-   this one returns, all must have returned. Returns TDB_SUCCESS also when the last flush fails: the
+   transactions first. No call of another thread may be under way with this handle or one of its
+   families; one that begins while this waits is refused with TDB_ERR_INVALID_DB, or, if it only
+   asks, answered. Returns TDB_SUCCESS also when the last flush fails: the
    handle is freed, the failure is in the log, and the next tidesdb_open reads from the log what was
    not flushed.
    TDB_ERR_INVALID_ARGS: db is NULL.
@@ -593,7 +596,8 @@ void tidesdb_free_stats(tidesdb_stats_t *stats);
 int tidesdb_cf_estimate_cardinality(tidesdb_column_family_t *cf, uint64_t *out_estimate);
 
 /* Estimates what reading the keys between two bounds costs, without reading. A number without a
-   unit, to be compared with others of the same family. The bounds may come in any order. */
+   unit, to be compared with others of the same family. The bounds may come in any order. In an
+   order that the program registers every range costs the same. */
 int tidesdb_range_cost(tidesdb_column_family_t *cf, const uint8_t *key_a, size_t key_a_size,
                        const uint8_t *key_b, size_t key_b_size, double *cost);
 

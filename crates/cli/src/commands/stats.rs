@@ -54,6 +54,7 @@ fn work_json(work: &WorkStats) -> Value {
         "user_bytes_written": work.user_bytes_written,
         "operations_written": work.operations_written,
         "log_bytes_written": work.log_bytes_written,
+        "memtables_frozen": work.memtables_frozen,
         "flushes": work.flushes,
         "flush_failures": work.flush_failures,
         "flush_tables_written": work.flush_tables_written,

@@ -3,7 +3,8 @@
 //! Idle threads block on their lane's condition variable. A panic in a job is caught, reported
 //! through the callback given at construction, and costs neither the thread nor other jobs.
 //! Delayed jobs wait in a heap beside the queue; while a thread of the lane is idle, one wakes for
-//! the earliest, and what is due goes before what was queued. Signals are for the application's threads: these take none.
+//! the earliest, and what is due goes before what was queued. Signals are for the application's
+//! threads: these take none.
 #![expect(clippy::disallowed_methods, reason = "the door to threads, and to the time until timers")]
 
 use std::any::Any;

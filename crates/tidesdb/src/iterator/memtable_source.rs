@@ -28,11 +28,7 @@ impl std::fmt::Debug for MemtableSource {
 }
 
 impl MemtableSource {
-    pub(super) fn new(
-        memtable: &Memtable,
-        snapshot: SequenceNumber,
-        bounds: Arc<Bounds>,
-    ) -> Self {
+    pub(super) fn new(memtable: &Memtable, snapshot: SequenceNumber, bounds: Arc<Bounds>) -> Self {
         Self {
             cursor: memtable.cursor(),
             snapshot,
@@ -163,8 +159,7 @@ mod tests {
         }
         let view = family.state().view.load_full();
         let bounds = Bounds { lower: b"m".to_vec(), upper: Some(b"n".to_vec()) };
-        let mut source =
-            MemtableSource::new(&view.active, snapshot.sequence(), Arc::new(bounds));
+        let mut source = MemtableSource::new(&view.active, snapshot.sequence(), Arc::new(bounds));
         source.seek(b"m").unwrap();
         assert!(source.valid() && source.key() == b"m");
         source.next().unwrap();

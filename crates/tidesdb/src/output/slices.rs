@@ -77,7 +77,7 @@ pub(crate) fn bounds_between(tables: &[Arc<TableFile>], parts: u64) -> Vec<Vec<u
 
 /// The tables of a flush hold at least so much of a memtable, in bytes: each is a file that is
 /// synced.
-const LEAST_FLUSHED_BYTES: u64 = 2 << 20;
+const LEAST_FLUSHED_BYTES: u64 = 1 << 20;
 /// Where tables are small by the options, they hold at least this part of their usual size.
 const LEAST_FLUSHED_PART: u64 = 32;
 
@@ -86,7 +86,8 @@ const LEAST_FLUSHED_PART: u64 = 32;
 /// crosses is of no use until the table is merged.
 pub(crate) fn for_flush(bounds: &SliceBounds, bytes: u64, target_table_bytes: u64) -> SliceBounds {
     let least = (target_table_bytes / LEAST_FLUSHED_PART).clamp(1, LEAST_FLUSHED_BYTES);
-    let most = bytes / least;
+    // A memtable is frozen a little before it is full.
+    let most = bytes.div_ceil(least);
     if (bounds.len() as u64) < most.max(1) {
         return Arc::clone(bounds);
     }

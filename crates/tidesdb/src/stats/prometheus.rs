@@ -110,6 +110,7 @@ const OF_FAMILIES: &[Metric<FamilyStats>] = &[
         Kind::Counter,
         |of| of.work.log_bytes_written,
     ),
+    ("memtables_frozen_total", "Memtables frozen.", Kind::Counter, |of| of.work.memtables_frozen),
     ("flushes_total", "Memtables written out.", Kind::Counter, |of| of.work.flushes),
     ("flush_failures_total", "Flushes that failed.", Kind::Counter, |of| of.work.flush_failures),
     ("flush_tables_total", "Tables written by flushes.", Kind::Counter, |of| {

@@ -17,6 +17,8 @@ pub struct WorkStats {
     /// commits put into value logs themselves, those of 1 MiB and more. Of a commit to several
     /// families, each counts what its operations took, and one of them the header and padding.
     pub log_bytes_written: u64,
+    /// Memtables frozen, to be written out by a flush. Empty ones never are.
+    pub memtables_frozen: u64,
     /// Bytes of tables and value logs written by flushes.
     pub flush_bytes_written: u64,
     /// Tables written by flushes; one flush writes as many as `target_table_bytes` asks for.
@@ -52,6 +54,7 @@ impl WorkStats {
             user_bytes_written: counted.hot(Hot::UserBytes),
             operations_written: counted.hot(Hot::Operations),
             log_bytes_written: counted.hot(Hot::LogBytes),
+            memtables_frozen: counted.work(Work::MemtablesFrozen),
             flush_bytes_written: counted.work(Work::FlushBytes),
             flush_tables_written: counted.work(Work::FlushTables),
             flushes: counted.work(Work::Flushes),

@@ -116,10 +116,11 @@ pub(crate) fn tick(part: &Cell<u32>) {
     part.set(part.get() + 1);
 }
 
-/// What flushes and compactions count.
+/// What freezes, flushes and compactions count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Work {
+    MemtablesFrozen,
     Flushes,
     FlushFailures,
     FlushNanos,

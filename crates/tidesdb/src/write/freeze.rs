@@ -10,6 +10,7 @@ use tidesdb_sys::sync_points::sync_point;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
+use crate::telemetry::counters::Work;
 
 impl Core {
     /// Freezes the family's memtable if it has reached its size. Called after a commit that found
@@ -76,5 +77,6 @@ impl Core {
             frozen.extend(view.frozen.iter().cloned());
             View { active: fresh, frozen, version: Arc::clone(&view.version) }
         });
+        family.counters.add(Work::MemtablesFrozen, 1);
     }
 }

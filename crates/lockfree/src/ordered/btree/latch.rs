@@ -17,26 +17,6 @@ const STEP: u64 = 2;
 /// Rounds of spinning before the waiter offers its time slice to the (preempted) holder.
 const SPINS_PER_YIELD: u32 = 64;
 
-/// Rounds from which on the waiter sleeps: the holder may have less than its real-time priority,
-/// and would not run while it only yields.
-#[cfg(not(loom))]
-const ROUNDS_TO_SLEEP: u32 = 64 * SPINS_PER_YIELD;
-
-#[cfg(not(loom))]
-#[expect(clippy::disallowed_methods, reason = "no time is measured: the processor is given up")]
-fn give_way(round: u32) {
-    if round < ROUNDS_TO_SLEEP {
-        thread::yield_now();
-    } else {
-        thread::sleep(std::time::Duration::from_micros(50));
-    }
-}
-
-#[cfg(loom)]
-fn give_way(_round: u32) {
-    thread::yield_now();
-}
-
 /// A lock for writers of a node, and a count of its changes for readers.
 #[derive(Debug)]
 pub(super) struct Latch(AtomicU64);
@@ -63,7 +43,7 @@ impl Latch {
     fn begin_slowly(&self) -> Seen {
         for round in 1_u32.. {
             if cfg!(loom) || round.is_multiple_of(SPINS_PER_YIELD) {
-                give_way(round);
+                thread::yield_now();
             } else {
                 hint::spin_loop();
             }

@@ -41,10 +41,10 @@ fn a_small_flush_is_cut_into_fewer_slices() {
     const MIB: u64 = 1 << 20;
     let eight = bounds(&[4, 8, 12, 16, 20, 24, 28]);
     let kept = |bytes| for_flush(&eight, bytes, 64 * MIB);
-    assert_eq!(kept(16 * MIB), eight);
-    assert_eq!(kept(15 * MIB), bounds(&[8, 16, 24]));
-    assert_eq!(kept(4 * MIB), bounds(&[16]));
-    assert_eq!(kept(3 * MIB), bounds(&[]));
+    assert_eq!(kept(8 * MIB - 1000), eight);
+    assert_eq!(kept(7 * MIB), bounds(&[8, 16, 24]));
+    assert_eq!(kept(2 * MIB), bounds(&[16]));
+    assert_eq!(kept(MIB), bounds(&[]));
     assert_eq!(kept(0), bounds(&[]));
     assert_eq!(for_flush(&eight, 64 << 10, 4 << 10), eight, "where all tables are small");
     assert_eq!(for_flush(&bounds(&[]), 16 * MIB, MIB), bounds(&[]));
