@@ -73,9 +73,20 @@ pub struct Table {
     summary: TableSummary,
     /// What says how much of a tree index may be held; no node is without it.
     node_memory: Option<Arc<dyn NodeMemory>>,
+    /// Where [`Table::memory_bytes`] counts.
+    counted_in: Option<Arc<dyn NodeMemory>>,
 }
 
 impl Table {
+    /// The table, whose memory counts in `memory` until it is dropped.
+    #[must_use]
+    pub fn counted_in(mut self, memory: Arc<dyn NodeMemory>) -> Self {
+        debug_assert!(self.counted_in.is_none(), "a table counts once");
+        memory.take_table(self.memory_bytes() as u64);
+        self.counted_in = Some(memory);
+        self
+    }
+
     /// The table, which from now on holds the index nodes that lookups need as long as `memory` has
     /// room, until it is dropped.
     #[must_use]
@@ -361,6 +372,9 @@ impl Drop for Table {
     fn drop(&mut self) {
         if let (Some(memory), Index::Tree(index)) = (&self.node_memory, &self.index) {
             memory.give_back(index.held_bytes());
+        }
+        if let Some(memory) = &self.counted_in {
+            memory.give_back_table(self.memory_bytes() as u64);
         }
     }
 }

@@ -311,6 +311,14 @@ impl NodeMemory for MemoryBudget {
         self.index_nodes.fetch_sub(bytes, Ordering::Relaxed);
         Self::give_back(self, Holder::Tables, bytes);
     }
+
+    fn take_table(&self, bytes: u64) {
+        Self::take(self, Holder::Tables, bytes);
+    }
+
+    fn give_back_table(&self, bytes: u64) {
+        Self::give_back(self, Holder::Tables, bytes);
+    }
 }
 
 /// Memory that counts in the budget until this is dropped.

@@ -152,14 +152,13 @@ impl TableFile {
             let detail = format!("expected keys {from:02x?} to {to:02x?}, found {found}");
             return Err(Error::corruption(self.path(), 0, detail));
         }
-        let table = Arc::new(table);
-        context.budget.take(Holder::Tables, table.memory_bytes() as u64);
+        // Until its last reader has gone: a scan may hold it long after it was closed here.
+        let budget = Arc::clone(&context.budget);
+        let table = Arc::new(table.counted_in(budget));
         // ORDERING: relaxed; a hint. An opened table was used.
         self.recently_used.store(true, Ordering::Relaxed);
         // Two threads that open it at once store one after the other; the first is let go.
-        if let Some(first) = self.open.swap(Some(Arc::clone(&table))) {
-            context.budget.give_back(Holder::Tables, first.memory_bytes() as u64);
-        }
+        drop(self.open.swap(Some(Arc::clone(&table))));
         // ORDERING: relaxed; one thread finds that it is the first.
         if !self.was_opened.swap(true, Ordering::Relaxed) {
             let this: Weak<Self> = Arc::downgrade(self);
@@ -258,9 +257,7 @@ impl HeldTable for TableFile {
     }
 
     fn close(&self) {
-        if let Some(table) = self.open.swap(None) {
-            self.file.context().budget.give_back(Holder::Tables, table.memory_bytes() as u64);
-        }
+        drop(self.open.swap(None));
     }
 }
 
@@ -352,6 +349,33 @@ mod tests {
             read_all(1);
         }
         assert_eq!(held(&family).1, 0);
+    }
+
+    /// Each opening of a table that a scan holds since before its close took memory that nothing
+    /// counted.
+    #[test]
+    fn a_closed_table_counts_until_its_last_reader_has_gone() {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        let family = db.create_family("tables", FamilyOptions::default()).unwrap();
+        for n in 0..1000 {
+            family.put(&key(n), b"value").unwrap();
+        }
+        family.flush().unwrap();
+        let budget = Arc::clone(&db.core().memory.budget);
+        let file = family.state().current_version().tables().next().map(Arc::clone).unwrap();
+        let closed = budget.table_bytes();
+        let held: Vec<_> = (1..=3)
+            .map(|number| {
+                let open = file.table().unwrap().as_ref().map(Arc::clone).unwrap();
+                let bytes = open.memory_bytes() as u64;
+                assert_eq!(budget.table_bytes(), closed + number * bytes);
+                file.close();
+                assert_eq!(budget.table_bytes(), closed + number * bytes);
+                open
+            })
+            .collect();
+        drop(held);
+        assert_eq!(budget.table_bytes(), closed);
     }
 
     #[test]

@@ -22,7 +22,7 @@ const LINEAR_HEADS: usize = 64;
 /// A common prefix of up to so many bytes lies beside the node's arrays, not in one of them.
 const SHORT_PREFIX_BYTES: usize = 24;
 
-/// What may be held of the index nodes of open tables, all of them together.
+/// The memory of open tables, and what may be held of their index nodes, all of them together.
 pub trait NodeMemory: Debug + Send + Sync {
     /// Whether another node may be held.
     fn has_room(&self) -> bool;
@@ -35,6 +35,12 @@ pub trait NodeMemory: Debug + Send + Sync {
 
     /// Notes that nodes of so many bytes are held no more.
     fn give_back(&self, bytes: u64);
+
+    /// Notes that a table is open, which takes so many bytes beside such nodes.
+    fn take_table(&self, bytes: u64);
+
+    /// Notes that such a table is in memory no more.
+    fn give_back_table(&self, bytes: u64);
 }
 
 /// An index node in the form in which lookups need no decoding.

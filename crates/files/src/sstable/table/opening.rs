@@ -99,7 +99,17 @@ impl Table {
             ..properties
         };
         let path = path.to_path_buf();
-        Ok(Self { file, path, identity, index, filters, parts, summary, node_memory: None })
+        Ok(Self {
+            file,
+            path,
+            identity,
+            index,
+            filters,
+            parts,
+            summary,
+            node_memory: None,
+            counted_in: None,
+        })
     }
 }
 

@@ -55,6 +55,14 @@ impl NodeMemory for Room {
     fn give_back(&self, bytes: u64) {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
     }
+
+    fn take_table(&self, bytes: u64) {
+        self.take(bytes);
+    }
+
+    fn give_back_table(&self, bytes: u64) {
+        self.give_back(bytes);
+    }
 }
 
 fn nodes_held(table: &Table) -> (usize, usize) {
