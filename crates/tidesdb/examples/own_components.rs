@@ -115,6 +115,10 @@ impl File for CountingFile {
         self.inner.len()
     }
 
+    fn links(&self) -> io::Result<u64> {
+        self.inner.links()
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.inner.set_len(len)
     }

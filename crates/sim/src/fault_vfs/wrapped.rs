@@ -62,6 +62,11 @@ impl File for FaultFile {
         self.inner.stamp()
     }
 
+    fn links(&self) -> io::Result<u64> {
+        self.admit(Op::Len)?;
+        self.inner.links()
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.admit(Op::SetLen)?;
         self.inner.set_len(len)

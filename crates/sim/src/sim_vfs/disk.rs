@@ -256,6 +256,15 @@ impl Disk {
         Ok(())
     }
 
+    /// How many names a node has.
+    pub(super) fn links(&self, node: NodeId) -> u64 {
+        let names = self.nodes.values().filter_map(|node| match node {
+            Node::Dir { volatile, .. } => Some(volatile.values()),
+            Node::File(_) => None,
+        });
+        names.flatten().filter(|named| **named == node).count() as u64
+    }
+
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
         let child = self.find_file(path)?;
         self.unlink(path, child)

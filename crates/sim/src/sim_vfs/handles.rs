@@ -83,6 +83,10 @@ impl File for SimFile {
         Ok(FileStamp([self.open.node, 0, 0]))
     }
 
+    fn links(&self) -> io::Result<u64> {
+        Ok(self.open.sim.disk().links(self.open.node))
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
         let node = self.open.node;

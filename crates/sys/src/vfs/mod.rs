@@ -239,6 +239,14 @@ pub trait File: Send + Sync + Debug {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// How many names the file has. While it has another one, removing one frees no space.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    fn links(&self) -> io::Result<u64> {
+        Ok(1)
+    }
+
     /// Cuts or extends the file to `len` bytes; new bytes read as zeros.
     ///
     /// # Errors

@@ -258,6 +258,10 @@ impl File for RealFile {
         Ok(FileStamp([found.ino(), changed[0], changed[1]]))
     }
 
+    fn links(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.nlink())
+    }
+
     fn set_len(&self, len: u64) -> io::Result<()> {
         self.file.set_len(len)
     }

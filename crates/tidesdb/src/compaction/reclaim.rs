@@ -14,6 +14,10 @@
 //! Values in value logs are freed log by log: what is left of one is written to another with its
 //! tables.
 //!
+//! A file that another family names as well, or the directory of a checkpoint, leaves the disk only
+//! with the last of them. Such a table or value log stays as it is: what replaces it would take
+//! space and free none. Removing dead tables whole is not done here and costs an edit alone.
+//!
 //! Threads: all runs are claimed, so that no compaction reads the table. A pause ends it between
 //! two tables.
 
@@ -76,7 +80,7 @@ fn leave_unreadable(family: &FamilyState, error: Error) -> Result<()> {
 
 impl Core {
     /// Removes from the family's tables what is not needed, one table at a time. False when some of
-    /// them could not be looked at for now.
+    /// them could not be looked at for now, or would have freed no space.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] for other reasons than a full disk; what was done stays done.
@@ -93,12 +97,13 @@ impl Core {
         let mut left: Vec<_> =
             version.runs.iter().rev().flat_map(|r| r.tables.iter().cloned()).collect();
         drop(version);
+        let mut is_all = true;
         loop {
             let tables = left.len();
             let mut postponed = Vec::new();
             for table in left {
                 match self.reclaim_table(family, &table, None) {
-                    Ok(()) => {}
+                    Ok(is_done) => is_all &= is_done,
                     Err(e) if e.kind() == ErrorKind::Full => postponed.push(Arc::clone(&table)),
                     Err(e) => leave_unreadable(family, e)?,
                 }
@@ -106,18 +111,29 @@ impl Core {
             }
             // Others may have made room for those that did not fit.
             if postponed.is_empty() || postponed.len() == tables {
-                return Ok(postponed.is_empty());
+                return Ok(is_all && postponed.is_empty());
             }
             left = postponed;
         }
     }
 
     /// Writes what is left in value logs to others, one log after the other, as far as there is
-    /// space. False when there was none for some of them.
+    /// space. False when there was none for some of them, or it would not come back.
     fn empty_value_logs(&self, family: &Arc<FamilyState>) -> Result<bool> {
         let mut is_all = true;
         for (live, number) in family.current_version().value_logs_with_garbage() {
             let version = family.current_version();
+            match version.value_logs.get(&number).map(|file| file.is_shared()).transpose() {
+                Ok(Some(false)) => {}
+                Ok(_) => {
+                    is_all = false;
+                    continue;
+                }
+                Err(e) => {
+                    leave_unreadable(family, e)?;
+                    continue;
+                }
+            }
             let tables = version.tables().filter(|table| {
                 table.record.value_references.iter().any(|(file, _)| *file == number)
             });
@@ -132,7 +148,7 @@ impl Core {
                 let rewritten = self.reclaim_table(family, &table, Some(number));
                 self.storage.let_go_of(table);
                 match rewritten {
-                    Ok(()) => {}
+                    Ok(_) => {}
                     // The other logs may be smaller.
                     Err(e) if e.kind() == ErrorKind::Full => {
                         is_all = false;
@@ -148,26 +164,33 @@ impl Core {
         Ok(is_all)
     }
 
-    /// Writes a table anew, and with it its values in the value log of that number.
+    /// Writes a table anew, and with it its values in the value log of that number. False when it
+    /// stays because its space would not come back.
     fn reclaim_table(
         &self,
         family: &Arc<FamilyState>,
         table: &Arc<TableFile>,
         emptied: Option<u64>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         self.check_compaction_wanted(family)?;
         if self.work.control.is_paused() {
             return Err(Error::Paused);
         }
         let version = family.current_version();
-        let Some(rewrite) = TableRewrite::of(&version, table, emptied) else { return Ok(()) };
+        let Some(rewrite) = TableRewrite::of(&version, table, emptied) else {
+            return Ok(true);
+        };
+        // Where a value log is emptied its space comes back, and all of its tables must go along.
+        if emptied.is_none() && table.is_shared()? {
+            return Ok(false);
+        }
         let written = rewrite.write(self, family)?;
         // Values that nothing points to any more are gained as well: their log can be emptied then.
         let values: u64 = written.tables.iter().map(|table| table.value_bytes()).sum();
         let before = table.record.bytes + table.record.value_bytes();
         if emptied.is_none() && written.bytes + values + LEAST_GAIN_BYTES > before {
             remove_written(self.env.vfs.as_ref(), &[written]);
-            return Ok(());
+            return Ok(true);
         }
         let merged = CompactionResult {
             replaced: vec![Arc::clone(table)],
@@ -177,7 +200,8 @@ impl Core {
         };
         drop(rewrite);
         drop(version);
-        self.install_compaction(family, &merged)
+        self.install_compaction(family, &merged)?;
+        Ok(true)
     }
 }
 

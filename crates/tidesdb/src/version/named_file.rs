@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tidesdb_base::error::{Error, Result};
 use tidesdb_files::naming::FileKind;
 
 use super::FileContext;
@@ -48,6 +49,21 @@ impl NamedFile {
         // ORDERING: as in `named_again`.
         let less_one = |families: usize| families.checked_sub(1);
         let _ = self.families.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less_one);
+    }
+
+    /// Whether the file takes its space even when this family lets go of it: another family names
+    /// it as well, or another directory, as that of a checkpoint does.
+    ///
+    /// # Errors
+    /// As [`super::DirectoryLock::open`]; [`Error::Io`].
+    pub(crate) fn is_shared(&self) -> Result<bool> {
+        // ORDERING: relaxed; one that comes or goes at this moment may as well come later.
+        if self.families.load(Ordering::Relaxed) > 1 {
+            return Ok(true);
+        }
+        let file = self.context.lock.open(&self.path)?;
+        let links = file.links().map_err(|e| Error::io("count names of", &self.path, e))?;
+        Ok(links > 1)
     }
 
     /// The file.

@@ -197,12 +197,20 @@ impl TableFile {
     #[cfg(test)]
     pub(crate) fn with_entries(&self, entries: u64) -> Arc<Self> {
         let record = TableRecord { entries, ..(*self.record).clone() };
-        Self::of(self.file.named_again(), Arc::new(record))
+        Self::of(Arc::clone(&self.file), Arc::new(record))
     }
 
     /// The manifest on disk names the table no more as one of its family.
     pub(crate) fn let_go(&self) {
         self.file.let_go();
+    }
+
+    /// Whether others keep the table's space when this family lets go of it.
+    ///
+    /// # Errors
+    /// As [`NamedFile::is_shared`].
+    pub(crate) fn is_shared(&self) -> Result<bool> {
+        self.file.is_shared()
     }
 
     /// True once a compaction could not read the table.

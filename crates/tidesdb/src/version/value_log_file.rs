@@ -88,6 +88,14 @@ impl ValueLogFile {
         self.file.let_go();
     }
 
+    /// Whether others keep the file's space when this family lets go of it.
+    ///
+    /// # Errors
+    /// As [`NamedFile::is_shared`].
+    pub(crate) fn is_shared(&self) -> Result<bool> {
+        self.file.is_shared()
+    }
+
     /// True once a compaction could not read a value of the file.
     pub(crate) fn is_damaged(&self) -> bool {
         self.set_aside.is_set()

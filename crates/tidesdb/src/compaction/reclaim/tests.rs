@@ -1,5 +1,6 @@
 //! Where tables lie that were written anew.
 
+mod shared;
 mod unreadable;
 
 use tidesdb_base::options::{DbOptions, FamilyOptions};
