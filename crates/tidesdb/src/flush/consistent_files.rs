@@ -1,5 +1,6 @@
 //! The files of all families at one point of the commit order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidesdb_base::error::Result;
@@ -7,6 +8,7 @@ use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::Core;
+use crate::family::FamilyState;
 use crate::version::{PersistedState, Version};
 
 /// Files that together hold all commits up to a point. They stay while this is held.
@@ -29,6 +31,24 @@ impl Core {
         let _families_stay = lock(&self.families.changing);
         let mut families = self.families.all();
         families.sort_by_key(|family| family.id);
+        let cut = self.cut(&families);
+        for family in &families {
+            match &cut {
+                Ok((_, flushed)) if flushed.contains(&family.id) => {
+                    self.schedule_compaction(family)
+                }
+                Ok(_) => {}
+                // What was frozen for the cut has nothing else to wake its flush, which is tried
+                // again until there is space (I-239).
+                Err(_) => self.schedule_flush(family),
+            }
+        }
+        Ok(cut?.0)
+    }
+
+    /// The files of these families, which are all in the order of their numbers, and which of the
+    /// families were flushed for it.
+    fn cut(&self, families: &[Arc<FamilyState>]) -> Result<(ConsistentFiles, BTreeSet<u32>)> {
         // No commit may be on its way into a value log that the files of the cut belong to. First,
         // since such a commit may wait for a flush.
         let mut writers: Vec<_> =
@@ -39,10 +59,11 @@ impl Core {
         // No later commit gets into a table until the state was read.
         let _one_at_a_time: Vec<_> =
             families.iter().map(|family| lock(&family.flushes.writing_out)).collect();
-        let through = self.freeze_all(&families);
+        let through = self.freeze_all(families);
         drop(writers);
         sync_point("cut of all families");
-        let flushed = self.write_frozen(&families, through)?;
+        let flushed = self.write_frozen(families, through)?;
+        let ids = flushed.iter().map(|flushed| flushed.family.id).collect();
         if !flushed.is_empty() {
             self.install(flushed)?;
         }
@@ -56,6 +77,6 @@ impl Core {
         // Commits of later times may point into the others.
         state.families.values_mut().for_each(|family| family.keep_referenced_value_logs());
         let versions = families.iter().map(|family| family.current_version()).collect();
-        Ok(ConsistentFiles { state, _versions: versions })
+        Ok((ConsistentFiles { state, _versions: versions }, ids))
     }
 }

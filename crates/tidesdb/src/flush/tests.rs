@@ -1,12 +1,15 @@
-//! Flushes in parts.
+//! Flushes in parts, and those of a cut.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tidesdb_base::error::ErrorKind;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sim::rng::SplitMix64;
 use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 use tidesdb_sys::sched::Lane;
+use tidesdb_sys::vfs::Vfs;
 
 use crate::db::{Components, Db};
 
@@ -68,6 +71,50 @@ fn with_a_dead_value_log(vfs: &Arc<SimVfs>, scheduler: &Arc<ManualScheduler>) ->
     family.flush().unwrap();
     assert_eq!(family.state().view.load().version.value_logs.len(), 1);
     db
+}
+
+/// What it had frozen was left to the next writer of the family, and kept its log.
+#[test]
+fn what_a_failed_cut_has_frozen_is_flushed_when_there_is_space() {
+    let (vfs, scheduler) = (Arc::new(SimVfs::new(1)), Arc::new(ManualScheduler::new(1)));
+    let db = open(&vfs, &scheduler);
+    let options = FamilyOptions::default().klog_value_threshold(1 << 20).min_disk_space(0);
+    let family = db.create_family("a", options).unwrap();
+    let mut value = vec![0; 100 << 10];
+    SplitMix64::new(1).fill(&mut value);
+    family.put(b"key", &value).unwrap();
+    scheduler.run_until_idle();
+    vfs.set_capacity(Some(1 << 40));
+    let used = (1 << 40) - vfs.free_bytes(Path::new("/db")).unwrap();
+    vfs.set_capacity(Some(used + (8 << 10)));
+    let error = db.core().consistent_files().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+    let left = || family.state().view.load().frozen.len();
+    assert_eq!(left(), 1);
+    scheduler.run_until_idle();
+    assert_eq!(left(), 1, "there is space after all");
+    vfs.set_capacity(None);
+    for _ in 0..10 {
+        scheduler.fire_timer();
+        scheduler.run_until_idle();
+    }
+    assert_eq!((left(), family.state().current_version().runs.len()), (0, 1));
+}
+
+/// Nothing else looked for compactions of a family that is not written to.
+#[test]
+fn runs_that_a_cut_has_written_are_compacted() {
+    let (vfs, scheduler) = (Arc::new(SimVfs::new(1)), Arc::new(ManualScheduler::new(1)));
+    let db = open(&vfs, &scheduler);
+    let options = FamilyOptions::default().l1_file_count_trigger(2);
+    let family = db.create_family("a", options).unwrap();
+    for n in 0..4_u8 {
+        family.put(&[n % 2], &[n; 500]).unwrap();
+        drop(db.core().consistent_files().unwrap());
+    }
+    assert_eq!(family.state().current_version().runs.len(), 4);
+    scheduler.run_until_idle();
+    assert_eq!(family.state().current_version().runs.len(), 1);
 }
 
 /// Nothing is missing in the next life.
