@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::{fs, thread};
 
-use tidesdb::{Db, DbOptions, Family, FamilyOptions};
+use tidesdb::{CopyOptions, Db, DbOptions, Family, FamilyOptions};
 
 const LIMIT: usize = 256;
 /// The rest is the application's.
@@ -43,6 +43,11 @@ fn families_with_large_values_keep_no_file_open_each() {
 #[test]
 fn log_segments_keep_no_file_open_each() {
     run("many_log_segments_in_a_process");
+}
+
+#[test]
+fn a_copy_is_verified_with_few_files_open() {
+    run("a_verified_copy_in_a_process");
 }
 
 fn open_now() -> usize {
@@ -174,5 +179,34 @@ fn many_log_segments_in_a_process() {
         }
     });
     println!("at most {most} descriptors");
+    assert!(most <= MOST, "{most} descriptors");
+}
+
+/// The database has as many files open as it may, which is half of what the process may.
+#[test]
+#[ignore = "run by a test above"]
+fn a_verified_copy_in_a_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path().join("db"), DbOptions::default()).unwrap();
+    let options = FamilyOptions::default()
+        .target_table_bytes(32 << 10)
+        .klog_value_threshold(1 << 20)
+        .l1_file_count_trigger(100);
+    let family = db.create_family("values", options).unwrap();
+    let values = 8000;
+    for n in 0..values {
+        family.put(key(n), value(n)).unwrap();
+        if n % 1000 == 999 {
+            family.flush().unwrap();
+        }
+    }
+    (0..values).for_each(|n| assert_eq!(family.get(key(n)).unwrap(), Some(value(n)), "{n}"));
+    let before = open_now();
+    assert!(before > LIMIT / 2, "nothing was put to the test: {before} descriptors");
+    let most = watched(|| {
+        let copy = directory.path().join("copy");
+        db.checkpoint_with(copy, CopyOptions::default().verify_copy(true)).unwrap();
+    });
+    println!("at most {most} descriptors, {before} before");
     assert!(most <= MOST, "{most} descriptors");
 }

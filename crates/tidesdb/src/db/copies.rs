@@ -52,6 +52,9 @@ pub(super) enum Sharing {
     Copied,
 }
 
+/// Files of a copy that are open while it is verified.
+const MOST_OPEN_TO_VERIFY: usize = 16;
+
 /// Bytes copied at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -186,6 +189,11 @@ impl Core {
         options.event_log = false;
         // It is read once from the first byte to the last, in the memory of this database.
         options.block_cache_bytes = 0;
+        // The files of this database may take half of the descriptors of the process by now.
+        options.max_open_files = match options.max_open_files {
+            0 => MOST_OPEN_TO_VERIFY,
+            most => most.min(MOST_OPEN_TO_VERIFY),
+        };
         options.log_segment_bytes = MIN_LOG_SEGMENT_BYTES;
         options.max_memory_usage = MIN_MEMORY_BUDGET_BYTES;
         let budget = options.max_memory_usage.min(self.memory.budget.bytes() / 8);
