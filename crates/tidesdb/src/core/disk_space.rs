@@ -1,7 +1,10 @@
 //! How much space there is on the disk for commits, flushes and compactions, see `flow/disk.rs`.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+use tidesdb_base::error::{Error, Result};
 
 use super::Core;
 use crate::family::FamilyState;
@@ -12,11 +15,7 @@ impl Core {
     pub(crate) fn review_disk(&self, wanted: u64) {
         let Some(disk) = self.env.disk_space() else { return };
         let memory = self.memory.pool.used_bytes() + self.manifest_bytes();
-        let largest = disk::largest_segment_bytes(disk.volume_bytes, false);
-        // What is in memory takes a place in tables before its log goes, and another manifest as
-        // much as this one. Until the next look the log takes another segment, and memory as much
-        // and something for each key.
-        let ahead = memory + 3 * self.env.options.log_segment_bytes.min(largest);
+        let ahead = self.bytes_ahead(disk.volume_bytes, memory);
         let short = disk::is_short(disk, ahead + wanted);
         self.flow.disk.set_short(short, short && disk::is_half_used(disk, memory));
         self.storage.log.limit_segments(disk::largest_segment_bytes(disk.volume_bytes, short));
@@ -25,6 +24,15 @@ impl Core {
             // relaxed; see `admit`.
             self.flow.held.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// What the log and what is in memory, so many bytes with the manifest, will take of the disk.
+    /// Memory takes a place in tables before its log goes, and another manifest as much as this
+    /// one. Until the next look the log takes another segment, and memory as much and something for
+    /// each key.
+    fn bytes_ahead(&self, volume_bytes: u64, memory: u64) -> u64 {
+        let largest = disk::largest_segment_bytes(volume_bytes, false);
+        memory + 3 * self.env.options.log_segment_bytes.min(largest)
     }
 
     /// Length of the manifest, as of the last time that nothing was written to it.
@@ -71,5 +79,49 @@ impl Core {
             return None;
         }
         Some((self.env.vfs.free_bytes(&self.env.path).ok()?, self.kept_bytes(family)))
+    }
+
+    /// How much space a copy in `dir` may take. `None` when it is not bounded: it lies on another
+    /// volume than the database, or the file system says nothing of its space. Volumes of the same
+    /// size count as one: parts of one volume may have other numbers and the same free space.
+    pub(crate) fn room_for_copy<'c>(&'c self, dir: &'c Path) -> Option<RoomForCopy<'c>> {
+        let volume_bytes = self.env.vfs.volume_bytes(&self.env.path).ok()?;
+        if self.env.vfs.volume_bytes(dir).ok()? != volume_bytes {
+            return None;
+        }
+        let kept = self.families.all().iter().map(|family| self.kept_bytes(family)).max();
+        Some(RoomForCopy { core: self, dir, volume_bytes, kept_for_flushes: kept.unwrap_or(0) })
+    }
+}
+
+/// How much space a copy may take on the volume of its database, whose puts and flushes go on.
+pub(crate) struct RoomForCopy<'c> {
+    core: &'c Core,
+    dir: &'c Path,
+    volume_bytes: u64,
+    /// The most that flushes of a family leave free.
+    kept_for_flushes: u64,
+}
+
+impl RoomForCopy<'_> {
+    /// Makes sure that so many bytes more may be taken.
+    ///
+    /// # Errors
+    /// [`Error::Io`] of kind `Full`.
+    pub(crate) fn check(&self, wanted: u64) -> Result<()> {
+        let core = self.core;
+        let Ok(free) = core.env.vfs.free_bytes(self.dir) else { return Ok(()) };
+        let memory = core.memory.pool.used_bytes() + core.manifest_bytes();
+        let ahead = core.bytes_ahead(self.volume_bytes, memory);
+        let for_puts = disk::needed_for_puts(self.volume_bytes, ahead);
+        let kept = self.kept_for_flushes.max(for_puts);
+        if free >= kept.saturating_add(wanted) {
+            return Ok(());
+        }
+        let what = format!(
+            "{free} bytes are free, the database needs {kept} of them beside {wanted} for the copy"
+        );
+        let full = std::io::Error::new(std::io::ErrorKind::StorageFull, what);
+        Err(Error::io("reserve space for a copy in", self.dir, full))
     }
 }

@@ -33,6 +33,7 @@ use tidesdb_base::error::{Error, Result};
 pub(crate) use self::background_control::{BackgroundControl, SyncTimer};
 pub(crate) use self::background_work::BackgroundWork;
 pub(crate) use self::callers::{CallerAtWork, Callers};
+pub(crate) use self::disk_space::RoomForCopy;
 pub(crate) use self::environment::{Environment, lies_in};
 pub(crate) use self::families::{Families, check_name, check_number_of_families};
 pub(crate) use self::health::Health;

@@ -18,7 +18,7 @@ use tidesdb_sys::sched::NoThreads;
 use tidesdb_sys::vfs::{OpenMode, Vfs};
 
 use super::copy_directory::CopyDirectory;
-use crate::core::Core;
+use crate::core::{Core, RoomForCopy};
 use crate::flush::ConsistentFiles;
 use crate::memory::Holder;
 use crate::opening::{Components, locked_before, open_in, sync_parent};
@@ -120,13 +120,20 @@ impl Core {
         let vfs = self.env.vfs.as_ref();
         let mut buffer = Vec::new();
         let files = files_of(&cut.state);
+        // Writers of the database go on meanwhile, and need space on the same volume.
+        let room = self.room_for_copy(target.path());
+        if sharing == Sharing::Copied
+            && let Some(room) = &room
+        {
+            room.check(files.values().sum())?;
+        }
         let mut step = Step::new("copying", files.values().sum(), progress);
         for (kind, bytes) in files {
             self.health.check_open()?;
             let (from, to) = (self.env.path.join(kind.name()), target.path().join(kind.name()));
             target.note(kind);
             if sharing == Sharing::Copied || !link(vfs, &from, &to)? {
-                self.copy_file(&from, &to, &mut buffer, &mut step)?;
+                self.copy_file(&from, &to, room.as_ref(), &mut buffer, &mut step)?;
             } else {
                 step.add(bytes)?;
             }
@@ -147,6 +154,7 @@ impl Core {
         &self,
         from: &Path,
         to: &Path,
+        room: Option<&RoomForCopy<'_>>,
         buffer: &mut Vec<u8>,
         step: &mut Step<'_>,
     ) -> Result<()> {
@@ -154,11 +162,14 @@ impl Core {
         let copy =
             self.env.vfs.open(to, OpenMode::CreateNew).map_err(|e| Error::io("create", to, e))?;
         let bytes = source.len().map_err(|e| Error::io("read length", from, e))?;
+        let check_room = |wanted| room.map_or(Ok(()), |room| room.check(wanted));
+        check_room(bytes)?;
         copy.allocate(bytes).map_err(|e| Error::io("reserve space", to, e))?;
         buffer.resize(PIECE_BYTES, 0);
         let mut at = 0;
         while at < bytes {
             self.health.check_open()?;
+            check_room(0)?;
             let count = (bytes - at).min(PIECE_BYTES as u64);
             let Some(piece) = buffer.get_mut(..count as usize) else { break };
             source.start_reading(at + count, PIECE_BYTES as u64);
@@ -221,3 +232,6 @@ fn files_of(state: &PersistedState) -> BTreeMap<FileKind, u64> {
     });
     files.collect()
 }
+
+#[cfg(test)]
+mod tests;

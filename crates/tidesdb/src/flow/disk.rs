@@ -84,9 +84,15 @@ pub(crate) fn largest_segment_bytes(volume_bytes: u64, short: bool) -> u64 {
 
 /// Whether puts must be refused that would take `wanted` bytes.
 pub(crate) fn is_short(disk: DiskSpace, wanted: u64) -> bool {
-    let reserve = reserve_bytes(disk.volume_bytes);
-    let needed = reserve + reserve / SLACK_SHARE + wanted;
-    reserve > 0 && disk.free_bytes < needed
+    disk.free_bytes < needed_for_puts(disk.volume_bytes, wanted)
+}
+
+/// Free bytes that are needed for puts which would take `wanted` bytes.
+pub(crate) fn needed_for_puts(volume_bytes: u64, wanted: u64) -> u64 {
+    match reserve_bytes(volume_bytes) {
+        0 => 0,
+        reserve => reserve + reserve / SLACK_SHARE + wanted,
+    }
 }
 
 /// Free bytes that are needed when `memory_bytes` of memtables are still to become tables: as much

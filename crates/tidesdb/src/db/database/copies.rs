@@ -36,9 +36,10 @@ impl Db {
     ///
     /// # Errors
     /// `Exists` when the directory is not empty, `Invalid` for the database's own directory and
-    /// what lies in it, `Locked` when another process or handle uses it, `Full`, `Stalled` while
-    /// flushes are paused or get nowhere, `ReadOnly`, `Broken`, `Closed`, `Io`. What was written of
-    /// the copy is removed then.
+    /// what lies in it, `Locked` when another process or handle uses it, `Full`, also when what is
+    /// copied would take what the database needs of their common volume, `Stalled` while flushes
+    /// are paused or get nowhere, `ReadOnly`, `Broken`, `Closed`, `Io`. What was written of the
+    /// copy is removed then.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.checkpoint_with(path, CopyOptions::default())
     }
