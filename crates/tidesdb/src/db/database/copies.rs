@@ -69,7 +69,7 @@ impl Db {
 
     /// As [`Db::checkpoint`], and every byte is copied, so that the copy shares nothing with the
     /// database and may lie anywhere. It takes as long as reading and writing that much. Writers
-    /// and compactions go on; files that compactions replace meanwhile stay until they are copied.
+    /// and compactions go on; files that compactions replace meanwhile stay until all are copied.
     /// Closing the database ends it with an error.
     ///
     /// # Errors
