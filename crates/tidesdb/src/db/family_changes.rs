@@ -46,19 +46,24 @@ impl Core {
         self.flush_family(&source)?;
         let _at_work = self.work.callers.enter()?;
         let _changing = lock(&self.families.changing);
-        let mut catalog = lock(&self.storage.catalog);
         if source.is_dropped() {
             return Err(source.dropped_error());
         }
         self.families.check_new_name(name)?;
+        // The manifest says of a file that is appended to how long it is once it is closed, and for
+        // the family that appends alone. So none is open that the copy has.
+        let mut writer = lock(&source.writes.direct_values);
+        let closed = self.storage.close_locked(&source, &mut writer);
+        let mut catalog = lock(&self.storage.catalog);
         check_number_of_families(catalog.state.families.len() + 1)?;
         let id = catalog.state.next_family;
-        let changes = vec![
+        let mut changes = catalog.still_listed(closed);
+        changes.extend([
             Change::CopyFamily { family: id, source: source.id, name: name.to_owned() },
             // No commit of the copy lies before this.
             Change::FlushedThrough { family: id, sequence: self.storage.log.published() },
             Change::NextFamily { family: id + 1 },
-        ];
+        ]);
         catalog.change_families(changes)?;
         sync_point("copy in the manifest");
         let view = View {
@@ -74,6 +79,7 @@ impl Core {
         *lock(&copy.compactions.slice_bounds) = lock(&source.compactions.slice_bounds).clone();
         self.families.insert(Arc::clone(&copy));
         drop(catalog);
+        drop(writer);
         // Timers of what expires, and compactions that are due.
         self.schedule_compaction(&copy);
         Ok(copy)

@@ -1,5 +1,6 @@
 //! Dropping and closing when the disk fails or is full.
 
+mod changed_families;
 mod closing;
 
 use std::cell::Cell;
