@@ -166,9 +166,10 @@ impl Core {
         let changing = lock(&self.families.changing);
         let catalog = lock(&self.storage.catalog);
         let family = self.families.find(name)?;
-        let catalog =
+        let mut catalog =
             self.change_family(catalog, &family, Change::DropFamily { family: family.id })?;
         sync_point("drop in the manifest");
+        self.restate_manifest_later(&mut catalog);
         family.set_dropped();
         // At once, so that sums over all families never fall.
         let mut dropped = lock(&self.telemetry.counters.dropped);

@@ -27,8 +27,9 @@ impl Core {
         }
         self.families.check_new_name(new)?;
         let change = Change::RenameFamily { family: family.id, name: new.to_owned() };
-        let _catalog = self.change_family(catalog, &family, change)?;
+        let mut catalog = self.change_family(catalog, &family, change)?;
         sync_point("rename in the manifest");
+        self.restate_manifest_later(&mut catalog);
         self.families.rename(old, new);
         Ok(())
     }
@@ -66,6 +67,7 @@ impl Core {
         ]);
         catalog.change_families(changes)?;
         sync_point("copy in the manifest");
+        self.restate_manifest_later(&mut catalog);
         let view = View {
             active: Arc::new(Memtable::new(&self.memory.pool)),
             frozen: Vec::new(),
