@@ -90,7 +90,8 @@ impl Place {
     }
 
     pub(super) fn link_to(&self, to: &Self) -> io::Result<()> {
-        let flags = AtFlags::empty();
+        // A symbolic link by itself may mean nothing in another directory.
+        let flags = AtFlags::SYMLINK_FOLLOW;
         Ok(rustix::fs::linkat(self.base(), &self.path, to.base(), &to.path, flags)?)
     }
 

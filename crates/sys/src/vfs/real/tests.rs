@@ -374,3 +374,25 @@ fn a_file_system_that_says_nothing_of_its_space_is_no_full_one() {
         assert_eq!(said.unwrap_err().kind(), ErrorKind::Unsupported);
     }
 }
+
+/// Of a link that an administrator has left for a file the copy had the link, which led nowhere.
+#[test]
+fn a_second_name_is_one_of_the_file_that_a_link_means() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name);
+    for name in ["elsewhere", "db", "copy"] {
+        fs::create_dir(place(name)).unwrap();
+    }
+    fs::write(place("elsewhere/file"), "bytes").unwrap();
+    std::os::unix::fs::symlink("../elsewhere/file", place("db/file")).unwrap();
+    let plain = Arc::new(RealVfs::new());
+    for vfs in [Arc::clone(&plain) as Arc<dyn Vfs>, plain.hold_dir(&place("db")).unwrap()] {
+        let links = || vfs.open(&place("db/file"), OpenMode::Read).unwrap().links().unwrap();
+        assert_eq!(links(), 1);
+        vfs.link(&place("db/file"), &place("copy/file")).unwrap();
+        assert!(fs::symlink_metadata(place("copy/file")).unwrap().is_file());
+        assert_eq!(fs::read(place("copy/file")).unwrap(), b"bytes");
+        assert_eq!(links(), 2);
+        vfs.remove(&place("copy/file")).unwrap();
+    }
+}
