@@ -50,6 +50,11 @@ fn a_copy_is_verified_with_few_files_open() {
     run("a_verified_copy_in_a_process");
 }
 
+#[test]
+fn a_flush_keeps_few_of_its_tables_open() {
+    run("a_flush_of_small_tables_in_a_process");
+}
+
 fn open_now() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
@@ -180,6 +185,27 @@ fn many_log_segments_in_a_process() {
     });
     println!("at most {most} descriptors");
     assert!(most <= MOST, "{most} descriptors");
+}
+
+/// More tables than the process may have files open.
+#[test]
+#[ignore = "run by a test above"]
+fn a_flush_of_small_tables_in_a_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+    let options = FamilyOptions::default()
+        .target_table_bytes(16 << 10)
+        .klog_value_threshold(1 << 20)
+        .l1_file_count_trigger(100);
+    let family = db.create_family("values", options).unwrap();
+    let values = 8000;
+    (0..values).for_each(|n| family.put(key(n), value(n)).unwrap());
+    let most = watched(|| family.flush().unwrap());
+    let tables: u64 = family.stats().levels.iter().map(|level| level.tables).sum();
+    assert!(tables > LIMIT as u64, "nothing was put to the test: {tables} tables");
+    println!("at most {most} descriptors, {tables} tables");
+    assert!(most <= MOST, "{most} descriptors");
+    (0..values).for_each(|n| assert_eq!(family.get(key(n)).unwrap(), Some(value(n)), "{n}"));
 }
 
 /// The database has as many files open as it may, which is half of what the process may.

@@ -52,6 +52,9 @@ pub(crate) enum Syncs {
     Together,
 }
 
+/// Files of an output that wait open for their sync: a flush may make hundreds of small tables.
+const MOST_UNSYNCED: usize = 16;
+
 #[derive(Debug)]
 struct OpenTable {
     number: u64,
@@ -110,6 +113,11 @@ impl Written {
                 // Whole, while others are written still.
                 file.start_write_back(0, 0);
                 self.unsynced.push((path, file));
+                // The one that has been written back for longest.
+                if self.unsynced.len() > MOST_UNSYNCED {
+                    let (path, file) = self.unsynced.remove(0);
+                    file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
+                }
                 Ok(())
             }
         }
