@@ -22,6 +22,7 @@ use tidesdb::{Db, WriteBatch, WriteOptions};
 
 use crate::args::LoadArgs;
 use crate::database::{self, Access};
+use crate::encoding::Encoding;
 use crate::failure::{Failure, Result, judged, note};
 use crate::formats::{self, Format, Position, ReaderOptions, Record, RecordReader, Step};
 use crate::interrupt;
@@ -126,9 +127,11 @@ fn reader_options(args: &LoadArgs) -> Result<ReaderOptions> {
     })
 }
 
-/// As the tool writes dumps, whatever names a user gave to fields.
+/// As the tool writes dumps, whatever names and encoding a user gave to fields: a dump says of each
+/// field how it is written, and its fields `key` and `value` are always text.
 fn dump_options(options: ReaderOptions) -> ReaderOptions {
     ReaderOptions {
+        encoding: Encoding::Text,
         key_field: "key".to_owned(),
         value_field: "value".to_owned(),
         is_dump: true,

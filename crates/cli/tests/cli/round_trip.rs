@@ -119,6 +119,23 @@ fn a_broken_dump_is_resumed_with_its_families() {
     assert_eq!(place.run_in("copy", "dump", &[]).ok().text(), text);
 }
 
+/// Keys that happen to be hexadecimal became others, and no error said so.
+#[test]
+fn an_encoding_changes_nothing_of_what_a_dump_says() {
+    let place = Place::new();
+    place.run("put", &["deadbeef", "cafe"]).ok();
+    place.run("put", &["\\xff\\x00", "\\xfe"]).ok();
+    for dumped in [&[][..], &["--hex"], &["--base64"]] {
+        place.run("dump", &[&["all.jsonl"], dumped].concat()).ok();
+        for loaded in ["--raw", "--hex", "--base64"] {
+            let copy = format!("copy{loaded}{}", dumped.concat());
+            place.run_in(&copy, "load", &["all.jsonl", loaded]).ok();
+            let again = place.run_in(&copy, "dump", dumped).ok();
+            assert_eq!(again.stdout, place.read("all.jsonl"), "{copy}");
+        }
+    }
+}
+
 #[test]
 fn what_a_dump_leaves_out_is_said() {
     let place = Place::new();
