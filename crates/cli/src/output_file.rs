@@ -6,7 +6,8 @@
 //! interrupted command wrote is removed, and what a killed one left is removed by the next that
 //! writes to the same name: the lock of a file shows whether a command still writes to it. A file
 //! that was there keeps its mode, and its owner where this process may give files away; until then
-//! the new one is its writer's alone. A device or a pipe is written as it is.
+//! the new one is its writer's alone. A device, a pipe and a descriptor (`/dev/fd/3`) are written
+//! as they are.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
@@ -23,14 +24,13 @@ const PARTIAL: &str = ".partial";
 /// # Errors
 /// When the path leads into a database, when the file cannot be written, and those of `write`.
 pub(crate) fn write(path: &Path, write: impl FnOnce(File, &Path) -> Result<File>) -> Result<()> {
+    let failed = |written: &Path, error: io::Error| Failure::file("write", written, &error);
+    // First of all: the name of a pipe such as `/dev/fd/63` leads to no place that can be resolved.
+    if let Some(opened) = open_as_it_is(path) {
+        return write(opened.map_err(|e| failed(path, e))?, path).map(drop);
+    }
     let path = &behind_links(path)?;
     refuse_database(path)?;
-    let failed = |written: &Path, error: io::Error| Failure::file("write", written, &error);
-    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        // A device or a pipe: there is nothing to complete or to rename.
-        let output = File::options().write(true).open(path).map_err(|e| failed(path, e))?;
-        return write(output, path).map(drop);
-    }
     remove_left_behind(path);
     let earlier = fs::metadata(path).ok();
     let (output, partial) = create_partial(path, earlier.is_some())?;
@@ -47,6 +47,28 @@ pub(crate) fn write(path: &Path, write: impl FnOnce(File, &Path) -> Result<File>
         return complete;
     }
     sync_directory_of(path).map_err(|error| Failure::file("sync the directory of", path, &error))
+}
+
+/// Whether a path stands for standard output: under a name of it, or as `-`.
+pub(crate) fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-" || path == Path::new("/dev/stdout") || descriptor(path) == Some("1")
+}
+
+/// The number in a name of a descriptor of this process.
+fn descriptor(path: &Path) -> Option<&str> {
+    let directories = ["/dev/fd", "/proc/self/fd"].map(Path::new);
+    let directory = path.parent().filter(|parent| directories.contains(parent));
+    directory.and(path.file_name()).and_then(OsStr::to_str)
+}
+
+/// Opens what can't be replaced by a new file: a device, a pipe, or what a descriptor stands for.
+/// There is nothing to complete or to rename. A file behind a descriptor is another program's,
+/// such as the log of a shell's `3>>log`: it is added to.
+fn open_as_it_is(path: &Path) -> Option<io::Result<File>> {
+    let is_descriptor = path == Path::new("/dev/stderr") || descriptor(path).is_some();
+    let is_no_file = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    let opened = || File::options().write(true).append(is_descriptor).open(path);
+    (is_descriptor || is_no_file).then(opened)
 }
 
 /// The place that a path stands for: links and `..` are followed, also where the file itself, or

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<()> {
         writer: writer.as_mut(),
         mode: args.progress,
     };
-    if args.file.as_os_str() == "-" {
+    if output_file::is_standard_output(&args.file) {
         let failed = |error: io::Error| Failure::output(&error);
         return dump.write(io::stdout().lock(), &failed).map(drop);
     }

@@ -1,6 +1,6 @@
 //! What is dumped is loaded again byte for byte, in every format and encoding.
 
-use crate::support::{Place, json_lines, sorted};
+use crate::support::{Place, Run, json_lines, sorted};
 
 /// Keys and values with every byte, separators, quotes, line breaks and other traps.
 fn awkward_tsv_in_hex() -> String {
@@ -202,6 +202,36 @@ fn a_dump_goes_into_a_device_or_through_a_link() {
         assert!(place.path("link.tsv").is_symlink());
         assert_eq!(place.read("real.tsv"), b"k\tv\n");
     }
+}
+
+/// Names of pipes could not be resolved, and those of standard output replaced the file behind it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_dump_goes_into_open_descriptors() {
+    let place = Place::new();
+    place.run("put", &["k", "v"]).ok();
+    let shell = |script: &str| {
+        let tool = env!("CARGO_BIN_EXE_tidesdb");
+        let script = format!("dump() {{ {tool} dump --db db --format tsv \"$@\"; }}; {script}");
+        let mut process = std::process::Command::new("bash");
+        let run: Run =
+            process.args(["-c", &script]).current_dir(place.path(".")).output().unwrap().into();
+        run.ok().text().to_owned()
+    };
+    assert_eq!(shell("dump /dev/stdout"), "k\tv\n");
+    assert_eq!(shell("dump /dev/stdout | cat"), "k\tv\n");
+    assert_eq!(shell("dump >(cat) | cat"), "k\tv\n");
+    for name in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+        place.file("log", "before\n");
+        shell(&format!("{{ echo head; dump {name}; echo tail; }} >> log"));
+        assert_eq!(place.read("log"), b"before\nhead\nk\tv\ntail\n", "{name}");
+    }
+    for name in ["/dev/fd/3", "/proc/self/fd/3"] {
+        place.file("log", "before\n");
+        shell(&format!("{{ echo head >&3; dump {name}; echo tail >&3; }} 3>> log"));
+        assert_eq!(place.read("log"), b"before\nhead\nk\tv\ntail\n", "{name}");
+    }
+    assert_eq!(shell("mkfifo pipe; cat pipe & dump pipe; wait"), "k\tv\n");
 }
 
 #[test]
