@@ -25,7 +25,8 @@ use crate::options_files;
 use crate::output::OutputArgs;
 
 pub(crate) use self::records::{
-    DeleteArgs, DeletedArgs, DumpArgs, GetArgs, LoadArgs, PutArgs, ScanArgs, ScanFormat, ShownArgs,
+    DEFAULT_MAX_RECORD_MIB, DeleteArgs, DeletedArgs, DumpArgs, GetArgs, LoadArgs, PutArgs,
+    ScanArgs, ScanFormat, ShownArgs,
 };
 pub(crate) use self::target::{DatabaseArgs, EncodingArgs, RangeArgs, TargetArgs};
 pub(crate) use self::what::{CopyProgress, CopyTarget, Counted, Names};

@@ -150,6 +150,9 @@ impl ScanArgs {
     }
 }
 
+/// What a load takes as one record unless it is told otherwise.
+pub(crate) const DEFAULT_MAX_RECORD_MIB: u64 = 256;
+
 /// Arguments of `load`.
 // More than a dozen fields: one for each flag of the command line.
 #[derive(Debug, Args)]
@@ -197,7 +200,7 @@ pub(crate) struct LoadArgs {
     #[arg(long)]
     pub(crate) sync: bool,
     /// Refuse records longer than this
-    #[arg(long, value_name = "N", default_value = "256",
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_RECORD_MIB,
           value_parser = value_parser!(u64).range(1..=65_536))]
     pub(crate) max_record_mib: u64,
     #[command(flatten)]

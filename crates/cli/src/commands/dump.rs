@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 
 use tidesdb::{Db, Family, ScanOptions, Snapshot};
 
-use crate::args::DumpArgs;
+use crate::args::{DEFAULT_MAX_RECORD_MIB, DumpArgs};
 use crate::database::{self, Access, KeyRange};
 use crate::failure::{Failure, Result, note};
 use crate::formats::{self, DumpHeader, DumpedFamily, Format, RecordWriter, Row};
@@ -41,6 +41,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<()> {
         header: (format == Format::Jsonl).then(|| header(&families)),
         writer: writer.as_mut(),
         mode: args.progress,
+        longest: 0,
     };
     if output_file::is_standard_output(&args.file) {
         let failed = |error: io::Error| Failure::output(&error);
@@ -88,23 +89,24 @@ struct Dump<'a> {
     header: Option<DumpHeader>,
     writer: &'a mut dyn RecordWriter,
     mode: ProgressMode,
+    /// Bytes of the longest record as it was written.
+    longest: u64,
 }
 
 impl Dump<'_> {
     /// Writes all records to `output` and returns it.
     fn write<W: Write>(&mut self, output: W, failed: &dyn Fn(io::Error) -> Failure) -> Result<W> {
-        let mut output = Counted { inner: output, bytes: 0 };
-        let mut buffered = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, &mut output);
+        let buffer = BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, output);
+        let mut output = Counted { inner: buffer, bytes: 0 };
         let mut meter = Meter::new(self.mode, "dumped", None, 0);
         if let Some(header) = &self.header {
-            header.write(&mut buffered).map_err(failed)?;
+            header.write(&mut output).map_err(failed)?;
         }
-        self.writer.begin(&mut buffered, true).map_err(failed)?;
+        self.writer.begin(&mut output, true).map_err(failed)?;
         for family in self.families {
-            self.write_family(family, &mut buffered, &mut meter, failed)?;
+            self.write_family(family, &mut output, &mut meter, failed)?;
         }
-        buffered.flush().map_err(failed)?;
-        drop(buffered);
+        output.flush().map_err(failed)?;
         let (records, elapsed) = (meter.records(), meter.elapsed());
         drop(meter);
         note(format_args!(
@@ -118,13 +120,20 @@ impl Dump<'_> {
             },
             elapsed.as_secs_f64()
         ));
-        Ok(output.inner)
+        if let Some(limit) = limit_for(self.longest, DEFAULT_MAX_RECORD_MIB) {
+            note(format_args!(
+                "warning: the longest record takes {}, and a load refuses it by default: load this \
+                 dump with --max-record-mib {limit}",
+                table::bytes(self.longest)
+            ));
+        }
+        output.inner.into_inner().map_err(|error| failed(error.into_error()))
     }
 
     fn write_family<W: Write>(
         &mut self,
         family: &Family,
-        buffered: &mut BufWriter<&mut Counted<W>>,
+        output: &mut Counted<BufWriter<W>>,
         meter: &mut Meter,
         failed: &dyn Fn(io::Error) -> Failure,
     ) -> Result<()> {
@@ -142,12 +151,20 @@ impl Dump<'_> {
                 family: named.as_deref(),
                 expires_at: scan.expires_at_unix_seconds(),
             };
-            self.writer.write(buffered, row).map_err(failed)?;
-            meter.record(buffered.get_ref().bytes);
+            let begin = output.bytes;
+            self.writer.write(output, row).map_err(failed)?;
+            self.longest = self.longest.max(output.bytes - begin);
+            meter.record(output.bytes);
             scan.next()?;
         }
         Ok(())
     }
+}
+
+/// The `--max-record-mib` that a load of records of up to `longest` bytes needs, if it is more than
+/// the default.
+const fn limit_for(longest: u64, default_mib: u64) -> Option<u64> {
+    if longest > default_mib << 20 { Some(longest.div_ceil(1 << 20)) } else { None }
 }
 
 /// Counts what is written.
@@ -165,5 +182,41 @@ impl<W: Write> Write for Counted<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb::{DbOptions, FamilyOptions};
+
+    use super::*;
+    use crate::encoding::Encoding;
+
+    /// Such a dump was written without a word, and no load took it.
+    #[test]
+    fn the_longest_record_says_which_limit_a_load_needs() {
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(directory.path(), DbOptions::default()).unwrap();
+        let family = db.create_family("default", FamilyOptions::default()).unwrap();
+        family.put(b"a", b"short").unwrap();
+        // Six bytes each in JSON.
+        family.put(b"b", &vec![0; 500_000]).unwrap();
+        family.put(b"c", b"short").unwrap();
+        let mut writer = formats::writer(Format::Jsonl, Encoding::Text);
+        let mut dump = Dump {
+            families: std::slice::from_ref(&family),
+            snapshot: db.snapshot(),
+            range: &KeyRange::default(),
+            header: None,
+            writer: writer.as_mut(),
+            mode: ProgressMode::Never,
+            longest: 0,
+        };
+        let text = dump.write(Vec::new(), &|error| Failure::output(&error)).unwrap();
+        let lines = text.split_inclusive(|&byte| byte == b'\n').map(|line| line.len() as u64);
+        assert_eq!(dump.longest, lines.max().unwrap());
+        assert_eq!(limit_for(dump.longest, DEFAULT_MAX_RECORD_MIB), None);
+        assert_eq!(limit_for(dump.longest, 2), Some(3));
+        assert_eq!((limit_for(2 << 20, 2), limit_for((3 << 20) + 1, 2)), (None, Some(4)));
     }
 }
