@@ -19,7 +19,7 @@ mod statistics;
 
 use crate::engine::{
     Capabilities, Engine, EngineError, EngineOptions, EngineStats, Result, Session, SessionMode,
-    wait_until_quiet,
+    SyncMode, wait_until_quiet,
 };
 use api::{Api, ErrorSlot, Handle};
 use families::Families;
@@ -27,6 +27,7 @@ use libc::c_char;
 use session::RocksSession;
 use statistics::{parse_stats, sorted_runs};
 use std::ffi::{CStr, CString};
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -85,6 +86,13 @@ impl<'a> Owned<'a> {
     }
 }
 
+impl Owned<'_> {
+    /// The handle alone, which the caller destroys.
+    fn into_handle(self) -> Handle {
+        ManuallyDrop::new(self).handle
+    }
+}
+
 impl Drop for Owned<'_> {
     fn drop(&mut self) {
         // SAFETY: `destroy` is the counterpart of the constructor that made `handle`, which is
@@ -114,8 +122,12 @@ pub struct RocksDb {
     /// The transaction database around `database`, if transactions were asked for.
     optimistic: Option<Handle>,
     families: Families,
-    options: EngineOptions,
+    /// The options of all families. Those that are created later get the block cache of the others
+    /// through it, and making it is no part of their creation.
+    settings: Handle,
     profile: Profile,
+    /// Whether each commit is synced.
+    synced: bool,
 }
 
 // SAFETY: `rocksdb_t` may be used from any thread; the function table is immutable.
@@ -130,9 +142,10 @@ impl RocksDb {
         let path = api::find_library(options.library.as_deref())?;
         let api = Api::load(&path)?;
         let directory = c_path(&options.directory)?;
-        let opened = {
+        let (opened, settings) = {
             let settings = configure::options(&api, options, profile)?;
-            families::open(&api, &settings, &directory, options.transactions)?
+            let opened = families::open(&api, &settings, &directory, options.transactions)?;
+            (opened, settings.into_handle())
         };
         let optimistic = options.transactions.then_some(opened.database);
         let database = match optimistic {
@@ -141,8 +154,8 @@ impl RocksDb {
             None => opened.database,
         };
         let families = opened.families;
-        let engine =
-            Self { api, database, optimistic, families, options: options.clone(), profile };
+        let synced = options.sync == SyncMode::Full;
+        let engine = Self { api, database, optimistic, families, settings, profile, synced };
         for number in 1..=options.families {
             engine.create_family(number)?;
         }
@@ -211,6 +224,8 @@ impl Drop for RocksDb {
                 unsafe { (self.api.optimistic_close)(optimistic) };
             }
         }
+        // SAFETY: the database, which has copied what it needs, is closed; nothing else uses it.
+        unsafe { (self.api.options_destroy)(self.settings) };
     }
 }
 
@@ -262,8 +277,7 @@ impl Engine for RocksDb {
     }
 
     fn create_family(&self, number: u32) -> Result<()> {
-        let options = configure::options(&self.api, &self.options, self.profile)?;
-        self.families.create(&self.api, self.database, &options, number)
+        self.families.create(&self.api, self.database, self.settings, number)
     }
 
     fn drop_family(&self, number: u32) -> Result<()> {
@@ -325,6 +339,67 @@ impl Engine for RocksDb {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A database of the library that was found; `None` if none was.
+    fn opened(options: &EngineOptions) -> Option<RocksDb> {
+        match RocksDb::open(options, Profile::Parity) {
+            Ok(engine) => Some(engine),
+            Err(reason) if find_library(None).is_err() => {
+                eprintln!("nothing was tested: {reason}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// What the options file of a database says.
+    fn stated(directory: &Path, name: &str) -> Vec<String> {
+        let files = std::fs::read_dir(directory).unwrap().flatten().map(|entry| entry.path());
+        let is_options = |path: &PathBuf| path.to_string_lossy().contains("OPTIONS-");
+        let text = std::fs::read_to_string(files.filter(is_options).max().unwrap()).unwrap();
+        let lines = text.lines().filter_map(|line| line.trim().split_once('='));
+        lines.filter(|(found, _)| *found == name).map(|(_, value)| value.to_owned()).collect()
+    }
+
+    /// Parity left logs to be made anew, values of 4 KiB with their keys, and families that a test
+    /// creates without a bound of their memory.
+    #[test]
+    fn parity_is_what_the_library_was_told() {
+        for (value_bytes, blobs) in [(100, "false"), (4096, "true")] {
+            let directory = tempfile::tempdir().unwrap();
+            let parity = EngineOptions::parity(directory.path().to_path_buf());
+            let Some(engine) = opened(&EngineOptions { value_bytes, ..parity }) else { return };
+            engine.create_family(1).unwrap();
+            let stated = |name| stated(directory.path(), name);
+            assert_eq!(stated("recycle_log_file_num"), ["4"]);
+            assert_eq!(stated("db_write_buffer_size"), [(256 * 1024 * 1024).to_string()]);
+            assert_eq!(stated("enable_blob_files"), [blobs; 2]);
+            assert_eq!(stated("min_blob_size")[0] == "4096", value_bytes >= 4096);
+        }
+    }
+
+    /// Each family that was created had a cache of the full size.
+    #[test]
+    fn families_share_the_block_cache() {
+        let directory = tempfile::tempdir().unwrap();
+        let parity = EngineOptions::parity(directory.path().to_path_buf());
+        let Some(engine) = opened(&parity) else { return };
+        engine.create_family(1).unwrap();
+        let used =
+            || engine.property(c"rocksdb.block-cache-usage").unwrap().parse::<u64>().unwrap();
+        {
+            let mut session = engine.session(SessionMode::ReadWrite).unwrap();
+            session.use_family(1).unwrap();
+            let value = [7; 1000];
+            session.write_batch(&[crate::engine::Op::Put { key: b"k", value: &value }]).unwrap();
+        }
+        engine.settle().unwrap();
+        let before = used();
+        let mut session = engine.session(SessionMode::ReadWrite).unwrap();
+        session.use_family(1).unwrap();
+        assert!(session.get(b"k", &mut |_| ()).unwrap());
+        assert!(used() > before, "of the default family");
+    }
 
     #[test]
     fn only_the_fetched_library_is_called_prebuilt_for_an_old_processor() {

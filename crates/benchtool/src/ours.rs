@@ -40,8 +40,8 @@ pub(crate) fn infos() -> [EngineInfo; 2] {
     })
 }
 
-/// Values from this size on live in value logs unless a test says otherwise: the engine's default.
-const DEFAULT_SEPARATION: u64 = 512;
+/// The threshold where no values are to live in value logs: the engine's largest.
+const NO_SEPARATION: u64 = 1 << 30;
 
 fn failed(call: &str) -> impl FnOnce(tidesdb::Error) -> EngineError + '_ {
     move |error| EngineError::from_call(call, error)
@@ -98,7 +98,7 @@ pub(crate) fn open(options: &EngineOptions, transactions: bool) -> Result<Box<dy
         .l0_queue_stall_threshold(options.memtable_count.saturating_sub(1).clamp(1, 2) as usize)
         .target_table_bytes(options.memtable_bytes)
         .use_btree(options.tree_tables)
-        .klog_value_threshold(size(options.value_separation.unwrap_or(DEFAULT_SEPARATION)));
+        .klog_value_threshold(size(options.separation().unwrap_or(NO_SEPARATION)));
     let database = Db::open(&options.directory, database_options).map_err(failed("open"))?;
     for number in 1..=options.families {
         let opened = database.ensure_family(&family_name(number), family_options.clone());
@@ -202,6 +202,19 @@ mod tests {
                 let family = database.family(&family_name(number)).unwrap();
                 assert_eq!(family.options().use_btree, tree_tables);
             }
+            database.close().unwrap();
+        }
+    }
+
+    #[test]
+    fn values_are_stored_apart_as_in_the_other_engines() {
+        for (value_bytes, expected) in [(1024, 1 << 30), (4096, 4096)] {
+            let directory = tempfile::tempdir().unwrap();
+            let parity = EngineOptions::parity(directory.path().to_path_buf());
+            open(&EngineOptions { value_bytes, ..parity }, false).unwrap().close().unwrap();
+            let database = Db::open(directory.path(), DbOptions::default()).unwrap();
+            let options = database.family(&family_name(0)).unwrap().options();
+            assert_eq!(options.klog_value_threshold, expected);
             database.close().unwrap();
         }
     }

@@ -59,7 +59,8 @@ pub struct EngineOptions {
     pub threads: u32,
     /// Typical size of a value in bytes.
     pub value_bytes: u64,
-    /// Values of this size and more are stored apart from the keys, where the engine can do that.
+    /// Values of this size and more are stored apart from the keys, where the engine can do that;
+    /// `None`: as [`EngineOptions::separation`] says.
     pub value_separation: Option<u64>,
     /// Tables as B+trees, where [`super::Capabilities::tree_tables`] says so.
     pub tree_tables: bool,
@@ -70,6 +71,13 @@ pub struct EngineOptions {
 }
 
 impl EngineOptions {
+    /// From which size on values are stored apart from the keys, for all engines alike: as asked,
+    /// otherwise from 4 KiB on where values are that large. `None`: none are.
+    pub fn separation(&self) -> Option<u64> {
+        const LARGE: u64 = 4096;
+        self.value_separation.or((self.value_bytes >= LARGE).then_some(LARGE))
+    }
+
     /// The parity settings for a database in `directory`: 64 MiB of cache, four memtables of 64
     /// MiB, blocks of 4 KiB, LZ4, ten filter bits per key, two background threads, no syncs.
     pub fn parity(directory: PathBuf) -> Self {
@@ -93,5 +101,22 @@ impl EngineOptions {
             transactions: false,
             extra: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ours kept values of 512 bytes and more apart, RocksDB none.
+    #[test]
+    fn values_are_stored_apart_from_four_kibibytes_on() {
+        let parity = EngineOptions::parity(PathBuf::new());
+        let of = |value_bytes, value_separation| {
+            EngineOptions { value_bytes, value_separation, ..parity.clone() }.separation()
+        };
+        assert_eq!((of(100, None), of(4095, None)), (None, None));
+        assert_eq!((of(4096, None), of(65_536, None)), (Some(4096), Some(4096)));
+        assert_eq!((of(100, Some(64)), of(8192, Some(64))), (Some(64), Some(64)));
     }
 }

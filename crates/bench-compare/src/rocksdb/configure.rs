@@ -2,19 +2,16 @@
 //!
 //! `parity` gives RocksDB the resources and shapes that every engine gets. `tuned` is what its own
 //! guides advise on top: larger write groups, pipelined writes for many threads, blocks of 16 KiB,
-//! filters fitted to the allocator, recycled logs where commits are synced, blob files for values
-//! of 4 KiB and more. Settings in RocksDB's own words come last and win.
+//! filters fitted to the allocator. Settings in RocksDB's own words come last and win.
 //! Called by `super` while a database is opened; every object is destroyed by its [`Owned`].
 
 use super::api::{Api, Handle};
 use super::{Owned, Profile, checked};
-use crate::engine::{Compression, EngineError, EngineOptions, Result, SyncMode};
+use crate::engine::{Compression, EngineError, EngineOptions, Result};
 use libc::{c_char, c_int};
 use std::ffi::CString;
 
 const MIB: u64 = 1 << 20;
-/// Values from this size on go to blob files in the tuned profile.
-const TUNED_BLOB_BYTES: u64 = 4096;
 
 fn to_c_int(value: u32) -> c_int {
     c_int::try_from(value).unwrap_or(c_int::MAX)
@@ -52,7 +49,8 @@ pub(super) fn differences(api: &Api, profile: Profile) -> Vec<String> {
     missing.map(|(_, what)| format!("this old RocksDB library: {what}")).collect()
 }
 
-/// The options of a database and of each of its families.
+/// The options of a database and of each of its families. They hold the block cache: families that
+/// are made with the same object share it.
 pub(super) fn options<'a>(
     api: &'a Api,
     options: &EngineOptions,
@@ -61,9 +59,7 @@ pub(super) fn options<'a>(
     let base = Owned::new(api, api.options_create, api.options_destroy);
     resources(api, base.handle, options);
     tables(api, base.handle, options, profile);
-    let tuned_blobs = profile == Profile::Tuned && options.value_bytes >= TUNED_BLOB_BYTES;
-    let separation = options.value_separation.or(tuned_blobs.then_some(TUNED_BLOB_BYTES));
-    if let Some(size) = separation {
+    if let Some(size) = options.separation() {
         blobs(api, base.handle, size, options.compression);
     }
     if profile == Profile::Tuned {
@@ -87,7 +83,8 @@ pub(super) fn options<'a>(
 /// Database-wide settings of the parity profile.
 fn resources(api: &Api, handle: Handle, options: &EngineOptions) {
     const LOG_WARNINGS: c_int = 2;
-    // With families, the budget of all memtables is shared by all of them.
+    const RECYCLED_LOGS: usize = 4;
+    // All families share the budget, those that a test creates later as well.
     let memtable = options.memtable_bytes;
     let budget = memtable.saturating_mul(u64::from(options.memtable_count));
     let level_base = memtable.saturating_mul(4);
@@ -100,10 +97,8 @@ fn resources(api: &Api, handle: Handle, options: &EngineOptions) {
     unsafe { (api.options_set_write_buffer_size)(handle, to_size(memtable)) };
     // SAFETY: see above.
     unsafe { (api.options_set_max_write_buffer_number)(handle, memtables) };
-    if options.families > 0 {
-        // SAFETY: see above.
-        unsafe { (api.options_set_db_write_buffer_size)(handle, to_size(budget)) };
-    }
+    // SAFETY: see above.
+    unsafe { (api.options_set_db_write_buffer_size)(handle, to_size(budget)) };
     // SAFETY: see above.
     unsafe { (api.options_set_compression)(handle, codec(options.compression)) };
     // SAFETY: see above.
@@ -116,6 +111,9 @@ fn resources(api: &Api, handle: Handle, options: &EngineOptions) {
     unsafe { (api.options_set_target_file_size_base)(handle, memtable) };
     // SAFETY: see above.
     unsafe { (api.options_set_max_bytes_for_level_base)(handle, level_base) };
+    // This engine recycles the segments of its log in every sync mode.
+    // SAFETY: see above.
+    unsafe { (api.options_set_recycle_log_file_num)(handle, RECYCLED_LOGS) };
     // SAFETY: see above.
     unsafe { (api.options_set_info_log_level)(handle, LOG_WARNINGS) };
 }
@@ -192,8 +190,4 @@ fn tuned(api: &Api, handle: Handle, options: &EngineOptions) {
     unsafe { (api.options_set_max_subcompactions)(handle, options.background_threads) };
     // SAFETY: see above.
     unsafe { (api.options_set_level_compaction_dynamic_level_bytes)(handle, 1) };
-    if options.sync != SyncMode::None {
-        // SAFETY: see above.
-        unsafe { (api.options_set_recycle_log_file_num)(handle, 4) };
-    }
 }

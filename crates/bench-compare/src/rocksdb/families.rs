@@ -115,7 +115,7 @@ impl Families {
         &self,
         api: &Api,
         database: Handle,
-        options: &Owned<'_>,
+        options: Handle,
         number: u32,
     ) -> Result<()> {
         if self.get(number).is_ok() {
@@ -124,7 +124,7 @@ impl Families {
         let name = name_of(number)?;
         let handle = checked(api, "rocksdb_create_column_family", |error| {
             // SAFETY: the database is open, options and name are valid for the call.
-            unsafe { (api.create_family)(database, options.handle, name.as_ptr(), error) }
+            unsafe { (api.create_family)(database, options, name.as_ptr(), error) }
         })?;
         self.handles.write().map_err(poisoned)?.insert(number, handle);
         Ok(())

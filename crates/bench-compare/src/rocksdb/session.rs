@@ -9,7 +9,7 @@ use super::api::{Api, Handle};
 use super::{Owned, RocksDb, checked};
 use crate::engine::{
     Commit, Direction, EngineError, Isolation, MultiVisitor, Op, Result, RowVisitor, ScanRequest,
-    Session, SessionMode, SyncMode, ValueVisitor,
+    Session, SessionMode, ValueVisitor,
 };
 use libc::c_int;
 use std::ptr;
@@ -53,7 +53,7 @@ impl<'a> RocksSession<'a> {
         // SAFETY: the level is a variable of this thread, which the session belongs to.
         unsafe { (api.set_perf_level)(NO_COUNTERS) };
         let write_options = Owned::new(api, api.writeoptions_create, api.writeoptions_destroy);
-        let sync = u8::from(engine.options.sync == SyncMode::Full);
+        let sync = u8::from(engine.synced);
         // SAFETY: the options object is live; the setter stores a flag.
         unsafe { (api.writeoptions_set_sync)(write_options.handle, sync) };
         let family = engine.families.get(0)?;
