@@ -1,11 +1,11 @@
 //! Runs the tests: one child process per engine, test and repetition.
 //!
-//! In each repetition the order of the engines is turned around (A B, B A, ...). Tests that need
-//! data work on a database that a child loaded once per engine and data set; tests that change it
-//! get a copy. The load is reported as a row of its own. A child that fails, hangs or dies becomes
-//! a FAILED row. After an interruption the running child ends early and its numbers are kept,
-//! nothing else is started. Before anything is started the folder is locked and the space that the
-//! run needs is compared with what is free.
+//! In each repetition the order of the engines is turned around (A B, B A, ...), and so it is from
+//! test to test. Tests that need data work on a database that a child loaded once per engine and
+//! data set; tests that change it get a copy. The load is reported as a row of its own. A child
+//! that fails, hangs or dies becomes a FAILED row. After an interruption the running child ends
+//! early and its numbers are kept, nothing else is started. Before anything is started the folder
+//! is locked and the space that the run needs is compared with what is free.
 //!
 //! Threads: the caller's only, plus one that reads the child's output.
 
@@ -206,22 +206,28 @@ fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
+/// The engines in the order in which they run a repetition of a test. The first one finds the
+/// machine as the test before has left it: with one repetition, too, that is not always the same.
+fn in_turn(engines: &[String], test: usize, repetition: u32) -> Vec<&String> {
+    if (test + repetition as usize).is_multiple_of(2) {
+        engines.iter().collect()
+    } else {
+        engines.iter().rev().collect()
+    }
+}
+
 impl Orchestrator<'_> {
     /// Runs the jobs; returns how many of them were begun.
     fn run_all(&mut self) -> usize {
         let mut begun = 0;
-        for test in &self.plan.tests {
+        for (index, test) in self.plan.tests.iter().enumerate() {
             for repetition in 0..self.plan.repetitions(test) {
-                let mut engines = self.plan.engines.clone();
-                if repetition % 2 == 1 {
-                    engines.reverse();
-                }
-                for engine in engines {
+                for engine in in_turn(&self.plan.engines, index, repetition) {
                     if interrupted() {
                         return begun;
                     }
                     begun += 1;
-                    self.run_test(test, &engine, repetition);
+                    self.run_test(test, engine, repetition);
                     self.bar.inc(1);
                 }
             }

@@ -1,8 +1,19 @@
 //! How the end of a child is taken.
 
+use super::in_turn;
 use super::process::is_interruption;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+
+/// With one repetition ours came first in every test.
+#[test]
+fn each_engine_comes_first_in_half_of_the_tests_and_repetitions() {
+    let engines = ["a", "b", "c"].map(str::to_owned);
+    let first = |test, repetition| in_turn(&engines, test, repetition)[0].as_str();
+    assert_eq!([first(0, 0), first(1, 0), first(2, 0), first(3, 0)], ["a", "c", "a", "c"]);
+    assert_eq!([first(0, 0), first(0, 1), first(0, 2)], ["a", "c", "a"]);
+    assert_eq!([first(1, 0), first(1, 1), first(1, 2)], ["c", "a", "c"]);
+}
 
 /// A child that Ctrl-C ended before it could handle that was called failed, now and then. The
 /// statuses are made here: a shell that was started with the signal ignored can't be ended by it.
