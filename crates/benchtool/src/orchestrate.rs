@@ -18,8 +18,10 @@ use self::process::spawn;
 use crate::child::INTERRUPTED;
 use crate::machine::{self, ControlGroup, FolderLock};
 use crate::measure::disk;
+use crate::report::parity;
 use crate::spec::{JobResult, JobSpec, Setup, Shape, Status};
 use crate::terminal::warn;
+use crate::{ALLOCATED_BY, suites};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -41,6 +43,8 @@ pub(crate) struct Test {
     pub(crate) setup: Setup,
     /// Repetitions that the suite asks for.
     pub(crate) repeat: u32,
+    /// The allocator that the test is about; its library is in `setup` if there is one.
+    pub(crate) allocator: Option<&'static str>,
 }
 
 /// What to run.
@@ -216,6 +220,19 @@ fn in_turn(engines: &[String], test: usize, repetition: u32) -> Vec<&String> {
     }
 }
 
+/// Why an engine can't be tested with the allocator that a test is about. It would be measured with
+/// another one, under this one's name.
+fn without_allocator(test: &Test, engine: &str) -> Option<String> {
+    let wanted = test.allocator?;
+    if parity::is_linked_with_an_allocator(engine) {
+        return (wanted != ALLOCATED_BY).then(|| {
+            format!("linked with {ALLOCATED_BY}; a build with --features system-allocator is not")
+        });
+    }
+    let missing = wanted != suites::SYSTEM_ALLOCATOR && test.setup.preload.is_none();
+    missing.then(|| format!("no library of {wanted} was found"))
+}
+
 impl Orchestrator<'_> {
     /// Runs the jobs; returns how many of them were begun.
     fn run_all(&mut self) -> usize {
@@ -251,6 +268,9 @@ impl Orchestrator<'_> {
             control_group: None,
             wait_for_kill: false,
         };
+        if let Some(reason) = without_allocator(test, engine) {
+            return self.enter(spec, JobResult::skipped(reason));
+        }
         if let Some(directory) = &self.plan.existing {
             spec.directory.clone_from(directory);
             spec.loaded = true;

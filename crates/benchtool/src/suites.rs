@@ -39,6 +39,9 @@ pub(crate) const SUITES: [(&str, &str); 18] = [
     ("dbb", "what db_bench calls fillseq, readrandom and so on"),
 ];
 
+/// The allocator that needs no library of its own: the C library's.
+pub(crate) const SYSTEM_ALLOCATOR: &str = "glibc";
+
 /// The names alone.
 pub(crate) fn names() -> Vec<&'static str> {
     SUITES.iter().map(|suite| suite.0).chain(["seeds"]).collect()
@@ -243,7 +246,11 @@ fn test(row: &Row, profile: Profile, scale: f64) -> Test {
         shape.operations.get_or_insert(shape.num);
     }
     let repeat = if row.star { base.starred_repetitions } else { base.repetitions };
-    Test { name: row.name.to_owned(), shape, setup, repeat }
+    let allocator = row.sets.iter().find_map(|set| match set {
+        Set::Allocator(name) => Some(*name),
+        _ => None,
+    });
+    Test { name: row.name.to_owned(), shape, setup, repeat, allocator }
 }
 
 /// Records per second of a load, of a pass over all rows, and of writing out what is left: what a

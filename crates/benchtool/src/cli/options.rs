@@ -94,5 +94,5 @@ pub(super) fn test(
         return Err("--seconds must be positive".to_owned());
     }
     let name = name.cloned().unwrap_or_else(|| shape_options.name(&shape));
-    Ok(Test { name, shape, setup: setup.setup(), repeat: 1 })
+    Ok(Test { name, shape, setup: setup.setup(), repeat: 1, allocator: None })
 }

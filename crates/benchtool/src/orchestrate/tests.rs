@@ -1,9 +1,33 @@
 //! How the end of a child is taken.
 
-use super::in_turn;
 use super::process::is_interruption;
+use super::{in_turn, without_allocator};
+use crate::suites;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+
+/// Rows of `suite alloc` were measured with another allocator than the one that they name.
+#[test]
+fn a_test_of_an_allocator_that_is_not_there_is_skipped() {
+    let mut tests = suites::tests("alloc", suites::Profile::Quick, 1.0).into_iter();
+    let mut test = tests.find(|test| test.name == "jemalloc_read").unwrap();
+    for (preload, missing) in [(None, true), (Some("libjemalloc.so".into()), false)] {
+        test.setup.preload = preload;
+        let reason = without_allocator(&test, "rocksdb");
+        assert_eq!(reason.is_some_and(|text| text.contains("no library of jemalloc")), missing);
+        let linked =
+            without_allocator(&test, "tidesdb").is_some_and(|text| text.contains("linked"));
+        assert_eq!(linked, !cfg!(feature = "system-allocator"));
+    }
+    let test = tests.find(|test| test.name == "mimalloc_read").unwrap();
+    assert_eq!(
+        without_allocator(&test, "tidesdb").is_some(),
+        cfg!(feature = "system-allocator") && test.setup.preload.is_none()
+    );
+    let mut tests = suites::tests("alloc", suites::Profile::Quick, 1.0).into_iter();
+    let test = tests.find(|test| test.name == "glibc_read").unwrap();
+    assert_eq!(without_allocator(&test, "rocksdb"), None);
+}
 
 /// With one repetition ours came first in every test.
 #[test]

@@ -75,6 +75,12 @@ impl KnownOption {
     }
 }
 
+/// Whether an allocator that is preloaded is without effect on an engine.
+pub(crate) fn is_linked_with_an_allocator(engine: &str) -> bool {
+    let preload = known_options().iter().find(|option| option.field.as_deref() == Some("preload"));
+    preload.is_some_and(|option| matches!(option.cell(engine), Cell::Differs(_)))
+}
+
 /// The options of the file, in its order.
 fn known_options() -> &'static [KnownOption] {
     static OPTIONS: OnceLock<Vec<KnownOption>> = OnceLock::new();
@@ -119,7 +125,7 @@ fn text_of(field: &str, value: &Value) -> String {
 }
 
 /// The values that an option had over the tests, as text.
-fn asked(runs: &[Run], field: &str) -> String {
+pub(super) fn asked<'a>(runs: impl IntoIterator<Item = &'a Run>, field: &str) -> String {
     let mut values: Vec<Value> = Vec::new();
     for run in runs {
         let setup = serde_json::to_value(&run.spec.setup).unwrap_or_default();
