@@ -5,7 +5,7 @@
 //! in the same table as wins), plots, environment, option parity, all figures, conditions for
 //! quoting. Every figure comes from the set; nothing is typed in by hand.
 
-mod conditions;
+pub(super) mod conditions;
 mod sections;
 mod style;
 mod throughput;

@@ -6,8 +6,12 @@
 
 use super::compare::{self, Comparison, Verdict};
 use super::environment::NOT_KNOWN;
+use super::html::conditions::{self, Met};
+use super::parity;
 use super::plots::scale::{human, times};
-use super::set::{ResultSet, Summary};
+use super::plots::view::View;
+use super::set::{ResultSet, Summary, is_load};
+use crate::measure::observed::Observed;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -58,20 +62,73 @@ fn ratio(value: f64) -> String {
     times(value).trim_end_matches('x').to_owned()
 }
 
+/// The volume of a suite. A command that names none has the smallest.
+fn profile(set: &ResultSet) -> Option<&str> {
+    let (first, rest) = set.command.split_first()?;
+    let named = |(at, argument): (usize, &'_ String)| match argument.strip_prefix("--profile") {
+        Some("") => rest.get(at + 1).map(String::as_str),
+        Some(_) => rest[at].strip_prefix("--profile="),
+        None => None,
+    };
+    (first == "suite").then(|| rest.iter().enumerate().find_map(named).unwrap_or("quick"))
+}
+
+/// Sizes of what the tests were given, those of loads left out.
+fn sizes(set: &ResultSet) -> String {
+    let size = |(field, name): (&str, &str)| {
+        let runs = set.runs.iter().filter(|run| !is_load(&run.spec.test));
+        format!("{name} {}", parity::asked(runs, field))
+    };
+    let fields = [("memtable", "memtable"), ("cache", "cache"), ("block", "block")];
+    fields.map(size).join("; ")
+}
+
+/// Which conditions for quoting the figures are not met, and why.
+fn not_met(set: &ResultSet, baseline: &str) -> String {
+    /// Rows are named by the hundred where all are meant.
+    const LONGEST: usize = 160;
+    let reasons = conditions::all(&View::new(set, &[], baseline)).into_iter();
+    let missed = reasons.filter_map(|(condition, met)| match met {
+        Met::Yes => None,
+        Met::No(reason) => {
+            let end = reason.char_indices().nth(LONGEST).map_or(reason.len(), |(end, _)| end);
+            let more = if end < reason.len() { ", …" } else { "" };
+            let shown = if more.is_empty() { &reason } else { cut(&reason[..end]) };
+            Some(format!("{condition} ({shown}{more})"))
+        }
+    });
+    missed.collect::<Vec<_>>().join("; ")
+}
+
+/// A list that was cut off, without the part that is not whole.
+fn cut(list: &str) -> &str {
+    list.rsplit_once(", ").map_or(list, |(whole, _)| whole)
+}
+
 /// The conditions of the measurement, as far as they are known.
-fn conditions(set: &ResultSet) -> String {
+fn conditions(set: &ResultSet, baseline: &str) -> String {
     let mut text = "| condition | value |\n|---|---|\n".to_owned();
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(text, "| {name} | {} |", cell(value));
     };
     row("Command", &format!("`{}`", command_of(set)));
+    if let Some(profile) = profile(set) {
+        row("Profile", profile);
+    }
+    row("Sizes", &sizes(set));
     for (name, value) in set.environment.rows() {
-        if value != NOT_KNOWN && name != "Host id" {
-            row(name, &value);
+        match set.environment.shared() {
+            Some(shared) if name == "Load average" => row(name, &shared),
+            _ if value == NOT_KNOWN || name == "Host id" => {}
+            _ => row(name, &value),
         }
     }
     for engine in &set.engines {
         row(&engine.name, &file_name(&engine.version));
+    }
+    let missed = not_met(set, baseline);
+    if !missed.is_empty() {
+        row("Not met for quoting", &missed);
     }
     text
 }
@@ -86,13 +143,17 @@ fn file_name(version: &str) -> String {
 fn score(rows: &[Comparison]) -> String {
     let of = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     let mut text = format!(
-        "{} rows: {} won, {} level, {} lost, {} too noisy to be counted",
+        "{} rows: {} won, {} level, {} lost, ",
         rows.len(),
         of(Verdict::Win),
         of(Verdict::Tie),
         of(Verdict::Loss),
-        of(Verdict::Noisy),
     );
+    // Of one run there is no spread, and none of its rows can be noisy.
+    text += &match rows.iter().filter_map(|row| row.ratio).any(|ratio| ratio.count > 1) {
+        true => format!("{} too noisy to be counted", of(Verdict::Noisy)),
+        false => "noise not measured (one run)".to_owned(),
+    };
     if of(Verdict::Invalid) > 0 {
         let _ = write!(text, ", **{} invalid**", of(Verdict::Invalid));
     }
@@ -130,7 +191,7 @@ pub(crate) fn section(set: &ResultSet, baseline: &str) -> Result<String, String>
     let (false, Some(peer)) = (rows.is_empty(), sides.peers.first()) else {
         return Err(format!("no test ran on this engine and on {baseline}"));
     };
-    let mut text = conditions(set);
+    let mut text = conditions(set, baseline);
     let _ = write!(text, "\n{}\n", score(&rows));
     let subject = &sides.subject;
     let _ = writeln!(text, "{HEADER}{subject} | {peer} | ratio | verdict |");
@@ -190,7 +251,9 @@ pub(crate) fn condensed(set: &ResultSet, commit: &str) -> ResultSet {
         }
         run.result.version = file_name(&run.result.version);
         run.result.rate.clear();
-        run.result.observed = Default::default();
+        // Whether there was a memory limit is a condition for quoting.
+        let group_limit = run.result.observed.group_limit;
+        run.result.observed = Observed { group_limit, ..Observed::default() };
         for operation in &mut run.result.operations {
             operation.histogram.clear();
         }

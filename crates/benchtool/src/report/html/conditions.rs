@@ -8,7 +8,7 @@ use crate::report::set::{BAD, is_load};
 
 /// Whether a condition is met.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Met {
+pub(in crate::report) enum Met {
     Yes,
     No(String),
 }
@@ -18,7 +18,7 @@ fn met(condition: bool, otherwise: impl FnOnce() -> String) -> Met {
 }
 
 /// All conditions with their state.
-pub(super) fn all(view: &View<'_>) -> Vec<(&'static str, Met)> {
+pub(in crate::report) fn all(view: &View<'_>) -> Vec<(&'static str, Met)> {
     let runs = || view.set.runs.iter().filter(|run| !is_load(&run.spec.test));
     let bad = runs().filter(|run| BAD.contains(&run.result.status)).count();
     let fewest = fewest_repetitions(view);
@@ -35,7 +35,10 @@ pub(super) fn all(view: &View<'_>) -> Vec<(&'static str, Met)> {
         ),
         (
             "A spread of at most 15 %",
-            met(wide.is_empty(), || format!("wider: {}", wide.join(", "))),
+            match fewest {
+                0 | 1 => Met::No("not measured: a test has one run".to_owned()),
+                _ => met(wide.is_empty(), || format!("wider: {}", wide.join(", "))),
+            },
         ),
         (
             "The same memory limit for all engines",

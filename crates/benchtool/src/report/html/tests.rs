@@ -120,6 +120,7 @@ fn conditions_for_quoting_follow_the_set() {
     assert_ne!(state(&set, "spread"), conditions::Met::Yes);
     set.runs.retain(|run| run.spec.repetition == 0);
     assert_ne!(state(&set, "three repetitions"), conditions::Met::Yes);
+    assert_ne!(state(&set, "spread"), conditions::Met::Yes, "one run has none");
 }
 
 #[test]

@@ -69,8 +69,40 @@ fn one_repetition_has_no_range_and_a_bad_row_no_ratio() {
     );
     assert!(row(&section, "read_random").ends_with("|  | **INVALID** |"), "{section}");
     assert!(section.contains("**1 invalid**"));
+    assert!(section.contains(" lost, noise not measured (one run), **1 invalid**"), "{section}");
     set.runs.retain(|run| run.spec.engine == "tidesdb");
     assert!(super::section(&set, "rocksdb").is_err(), "there is nothing to compare with");
+}
+
+/// The page of HTML said what keeps figures from being quoted, and the one of Markdown did not.
+#[test]
+fn what_keeps_figures_from_being_quoted_is_said() {
+    let mut set = sample::set();
+    set.environment.cores = 2;
+    set.environment.load_average = "2.5".to_owned();
+    for run in &mut set.runs {
+        (run.spec.setup.memtable, run.spec.setup.cache) = (8 << 20, 4 << 20);
+    }
+    let made = section(&set, "rocksdb").unwrap();
+    assert_eq!(row(&made, "Profile"), "| Profile | quick |");
+    assert_eq!(row(&made, "Sizes"), "| Sizes | memtable 8 MiB; cache 4 MiB; block 4 KiB |");
+    let load = row(&made, "Load average");
+    assert!(load.contains("The machine was shared: load average 2.5 on 2 processors"), "{load}");
+    let missed = row(&made, "Not met for quoting");
+    for text in ["A release build on a machine of its own", "runs had none", "both profiles"] {
+        assert!(missed.to_lowercase().contains(&text.to_lowercase()), "{text}: {missed}");
+    }
+    assert!(!missed.contains("three repetitions"), "{missed}");
+    set.runs.retain(|run| run.spec.repetition == 0);
+    let made = section(&set, "rocksdb").unwrap();
+    let missed = row(&made, "Not met for quoting");
+    assert!(missed.contains("three repetitions in alternating order (a test has 1)"), "{missed}");
+    set.command = ["suite", "core", "--profile", "full"].map(str::to_owned).to_vec();
+    assert_eq!(row(&section(&set, "rocksdb").unwrap(), "Profile"), "| Profile | full |");
+    set.command = ["suite", "core", "--profile=standard"].map(str::to_owned).to_vec();
+    assert_eq!(row(&section(&set, "rocksdb").unwrap(), "Profile"), "| Profile | standard |");
+    set.command = vec!["compare".to_owned()];
+    assert!(!section(&set, "rocksdb").unwrap().contains("| Profile |"));
 }
 
 #[test]
