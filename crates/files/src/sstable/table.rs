@@ -71,19 +71,25 @@ pub struct Table {
     /// What is read part by part.
     parts: Option<Box<Parts>>,
     summary: TableSummary,
+    memory: Memory,
+}
+
+/// Where the memory of a table counts.
+#[derive(Debug, Default)]
+struct Memory {
     /// What says how much of a tree index may be held; no node is without it.
-    node_memory: Option<Arc<dyn NodeMemory>>,
-    /// Where [`Table::memory_bytes`] counts.
-    counted_in: Option<Arc<dyn NodeMemory>>,
+    of_nodes: Option<Arc<dyn NodeMemory>>,
+    /// Has [`Table::memory_bytes`].
+    of_table: Option<Arc<dyn NodeMemory>>,
 }
 
 impl Table {
     /// The table, whose memory counts in `memory` until it is dropped.
     #[must_use]
     pub fn counted_in(mut self, memory: Arc<dyn NodeMemory>) -> Self {
-        debug_assert!(self.counted_in.is_none(), "a table counts once");
+        debug_assert!(self.memory.of_table.is_none(), "a table counts once");
         memory.take_table(self.memory_bytes() as u64);
-        self.counted_in = Some(memory);
+        self.memory.of_table = Some(memory);
         self
     }
 
@@ -91,7 +97,7 @@ impl Table {
     /// room, until it is dropped.
     #[must_use]
     pub fn holding_nodes(mut self, memory: Arc<dyn NodeMemory>) -> Self {
-        self.node_memory = Some(memory);
+        self.memory.of_nodes = Some(memory);
         self
     }
 
@@ -224,7 +230,7 @@ impl Table {
 
     /// Holds an index node, whose block this is, if that is possible; true when it is held now.
     pub(super) fn hold_node(&self, index: &TreeIndex, node: usize, block: BlockRef<'_>) -> bool {
-        let Some(memory) = self.node_memory.as_ref().filter(|memory| memory.has_room()) else {
+        let Some(memory) = self.memory.of_nodes.as_ref().filter(|memory| memory.has_room()) else {
             return false;
         };
         let Some(bytes) = index.hold(node, block) else { return false };
@@ -370,10 +376,10 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        if let (Some(memory), Index::Tree(index)) = (&self.node_memory, &self.index) {
+        if let (Some(memory), Index::Tree(index)) = (&self.memory.of_nodes, &self.index) {
             memory.give_back(index.held_bytes());
         }
-        if let Some(memory) = &self.counted_in {
+        if let Some(memory) = &self.memory.of_table {
             memory.give_back_table(self.memory_bytes() as u64);
         }
     }

@@ -114,6 +114,8 @@ struct LaneState {
     sized: BTreeMap<(u64, u64), Job>,
     sized_taken: u64,
     delayed: BinaryHeap<Delayed>,
+    /// The last job was one that had become due.
+    took_timer: bool,
     submitted: u64,
     /// Threads that wait for a job.
     idle: usize,
@@ -128,6 +130,22 @@ struct Delayed {
 }
 
 impl LaneState {
+    /// The next job. What is due and what was queued take turns: in a lane that never runs empty
+    /// neither waits for the end of the other.
+    fn take(&mut self, is_due: bool) -> Option<Job> {
+        self.took_timer = is_due && !self.took_timer;
+        let timer = |state: &mut Self| state.delayed.pop().map(|delayed| delayed.job);
+        if self.took_timer {
+            return timer(self);
+        }
+        let queued = self.ready.pop_front().or_else(|| self.pop_sized());
+        queued.or_else(|| if is_due { timer(self) } else { None })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.sized.is_empty() && self.delayed.is_empty()
+    }
+
     /// How long until the next timer is due; `None` without timers.
     fn until_next_timer(&self) -> Option<Duration> {
         let next = self.delayed.peek()?;
@@ -260,15 +278,11 @@ impl LaneQueue {
             if state.closed {
                 return None;
             }
-            // First what is due: in a lane that never runs empty it would not have its turn.
             let wait = state.until_next_timer();
-            let job = match wait {
-                Some(Duration::ZERO) => state.delayed.pop().map(|delayed| delayed.job),
-                _ => state.ready.pop_front().or_else(|| state.pop_sized()),
-            };
-            if let Some(job) = job {
-                // This thread may be the one that waited for the next timer.
-                if state.idle > 0 && !state.delayed.is_empty() {
+            if let Some(job) = state.take(wait == Some(Duration::ZERO)) {
+                // This thread may be the one that waited for the next timer, or was woken for
+                // another job than it took.
+                if state.idle > 0 && !state.is_empty() {
                     self.work.notify_one();
                 }
                 return Some(job);

@@ -22,12 +22,17 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::clock::Clock;
 
+use crate::compaction::reclaim::Left;
 use crate::core::{CallerAtWork, Core, TryCommit};
 use crate::family::FamilyState;
 use crate::telemetry::events::HeldEvents;
 
 /// How often a commit of deletions is tried that finds no space.
 const MOST_TRIES: u32 = 4;
+
+/// For how long puts don't collect once only files were left that a clone or a checkpoint has as
+/// well. They stay until that goes.
+const SHARED_PAUSE_NANOS: u64 = 10_000_000_000;
 
 /// Until when puts don't collect: they have half of the time spent on it, at most.
 fn half_of_the_time_since(clock: &dyn Clock, started: u64) -> u64 {
@@ -171,21 +176,26 @@ impl Core {
         self.remove_orphans();
         // In a log that failed for want of space nothing can be deleted.
         self.repair_log_now();
-        let (families, mut is_all) = (self.families.all(), true);
+        let (families, mut left) = (self.families.all(), Left::Nothing);
         for family in &families {
             self.write_out(family);
             // What could be collected is; the rest stays as it is.
             let collected = self.reclaim_tables(family);
-            is_all &= family.view.load().frozen.is_empty() && matches!(collected, Ok(true));
+            let is_flushed = family.view.load().frozen.is_empty();
+            left = left.max(collected.ok().filter(|_| is_flushed).unwrap_or(Left::Others));
             self.read_failed_files_later(family);
             self.storage.files.obsolete.sweep();
         }
-        if !is_all {
+        if left != Left::Nothing {
             self.flow.disk.leave_deletions();
         }
         self.storage.log.remove_free_segments();
         self.review_disk(0);
-        self.flow.disk.end_reclaim(half_of_the_time_since(self.env.clock.as_ref(), started));
+        let mut next = half_of_the_time_since(self.env.clock.as_ref(), started);
+        if left == Left::Shared {
+            next = next.max(started.saturating_add(SHARED_PAUSE_NANOS));
+        }
+        self.flow.disk.end_reclaim(next);
         // What was flushed meanwhile found all runs claimed.
         families.iter().for_each(|family| self.schedule_compaction(family));
     }

@@ -36,6 +36,15 @@ impl HeldBlock {
     pub(super) const fn own(block: Block) -> Self {
         Self::Own(OwnBlock(block))
     }
+
+    /// Bytes of memory that it keeps: of a block that is not cached, its whole buffer, which a
+    /// larger block may have had before.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Cached(_) => self.view().memory_bytes(),
+            Self::Own(block) => block.0.memory_bytes(),
+        }
+    }
 }
 
 impl BlockHolder for HeldBlock {
@@ -47,10 +56,9 @@ impl BlockHolder for HeldBlock {
         }
     }
 
-    /// Of a block that is not cached its whole buffer, which a larger block may have had before.
-    fn memory_bytes(&self) -> usize {
+    fn own_memory_bytes(&self) -> usize {
         match self {
-            Self::Cached(_) => self.view().memory_bytes(),
+            Self::Cached(_) => 0,
             Self::Own(block) => block.0.memory_bytes(),
         }
     }

@@ -20,7 +20,7 @@ mod install;
 mod job;
 mod merge;
 pub(crate) mod plan;
-mod reclaim;
+pub(crate) mod reclaim;
 pub(crate) mod run_job;
 pub(crate) mod schedule;
 pub(crate) mod state;

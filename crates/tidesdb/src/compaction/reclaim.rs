@@ -78,57 +78,73 @@ fn leave_unreadable(family: &FamilyState, error: Error) -> Result<()> {
     Ok(())
 }
 
+/// What a collection on a full disk has left of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Left {
+    /// Nothing that could free space.
+    Nothing,
+    /// Files that a clone or a checkpoint has as well: to write them anew would free nothing.
+    Shared,
+    /// Others, which could not be looked at, or did not fit, for now.
+    Others,
+}
+
 impl Core {
-    /// Removes from the family's tables what is not needed, one table at a time. False when some of
-    /// them could not be looked at for now, or would have freed no space.
+    /// Removes from the family's tables what is not needed, one table at a time, and says what it
+    /// has left.
     ///
     /// # Errors
     /// [`tidesdb_base::Error::Io`] for other reasons than a full disk; what was done stays done.
-    pub(crate) fn reclaim_tables(&self, family: &Arc<FamilyState>) -> Result<bool> {
+    pub(crate) fn reclaim_tables(&self, family: &Arc<FamilyState>) -> Result<Left> {
         self.drop_dead_tables(family)?;
         self.storage.files.obsolete.sweep();
-        let Some(_claim) = claim_all_runs(&self.work, family) else { return Ok(false) };
-        let is_all = self.reclaim_all(family)?;
-        Ok(self.empty_value_logs(family)? && is_all)
+        let Some(_claim) = claim_all_runs(&self.work, family) else { return Ok(Left::Others) };
+        let left = self.reclaim_all(family)?;
+        Ok(self.empty_value_logs(family)?.max(left))
     }
 
-    fn reclaim_all(&self, family: &Arc<FamilyState>) -> Result<bool> {
+    fn reclaim_all(&self, family: &Arc<FamilyState>) -> Result<Left> {
         let version = family.current_version();
-        let mut left: Vec<_> =
+        let mut tables: Vec<_> =
             version.runs.iter().rev().flat_map(|r| r.tables.iter().cloned()).collect();
         drop(version);
-        let mut is_all = true;
+        let mut left = Left::Nothing;
         loop {
-            let tables = left.len();
+            let count = tables.len();
             let mut postponed = Vec::new();
-            for table in left {
+            for table in tables {
                 match self.reclaim_table(family, &table, None) {
-                    Ok(is_done) => is_all &= is_done,
+                    Ok(of_it) => left = left.max(of_it),
                     Err(e) if e.kind() == ErrorKind::Full => postponed.push(Arc::clone(&table)),
                     Err(e) => leave_unreadable(family, e)?,
                 }
                 self.storage.let_go_of(table);
             }
             // Others may have made room for those that did not fit.
-            if postponed.is_empty() || postponed.len() == tables {
-                return Ok(is_all && postponed.is_empty());
+            if postponed.is_empty() {
+                return Ok(left);
             }
-            left = postponed;
+            if postponed.len() == count {
+                return Ok(Left::Others);
+            }
+            tables = postponed;
         }
     }
 
     /// Writes what is left in value logs to others, one log after the other, as far as there is
-    /// space. False when there was none for some of them, or it would not come back.
-    fn empty_value_logs(&self, family: &Arc<FamilyState>) -> Result<bool> {
-        let mut is_all = true;
+    /// space.
+    fn empty_value_logs(&self, family: &Arc<FamilyState>) -> Result<Left> {
+        let mut left = Left::Nothing;
         for (live, number) in family.current_version().value_logs_with_garbage() {
             let version = family.current_version();
             match version.value_logs.get(&number).map(|file| file.is_shared()).transpose() {
                 Ok(Some(false)) => {}
-                Ok(_) => {
-                    is_all = false;
+                Ok(Some(true)) => {
+                    left = left.max(Left::Shared);
                     continue;
                 }
+                // It has gone with what pointed into it.
+                Ok(None) => continue,
                 Err(e) => {
                     leave_unreadable(family, e)?;
                     continue;
@@ -142,7 +158,7 @@ impl Core {
             let largest = tables.iter().map(|table| table.record.bytes).max().unwrap_or(0);
             // What is begun must be finished: until then the values take space twice.
             if self.env.vfs.free_bytes(&self.env.path).is_ok_and(|free| free < live + 2 * largest) {
-                return Ok(false);
+                return Ok(Left::Others);
             }
             for table in tables {
                 let rewritten = self.reclaim_table(family, &table, Some(number));
@@ -151,7 +167,7 @@ impl Core {
                     Ok(_) => {}
                     // The other logs may be smaller.
                     Err(e) if e.kind() == ErrorKind::Full => {
-                        is_all = false;
+                        left = Left::Others;
                         break;
                     }
                     Err(e) => {
@@ -161,28 +177,27 @@ impl Core {
                 }
             }
         }
-        Ok(is_all)
+        Ok(left)
     }
 
-    /// Writes a table anew, and with it its values in the value log of that number. False when it
-    /// stays because its space would not come back.
+    /// Writes a table anew, and with it its values in the value log of that number.
     fn reclaim_table(
         &self,
         family: &Arc<FamilyState>,
         table: &Arc<TableFile>,
         emptied: Option<u64>,
-    ) -> Result<bool> {
+    ) -> Result<Left> {
         self.check_compaction_wanted(family)?;
         if self.work.control.is_paused() {
             return Err(Error::Paused);
         }
         let version = family.current_version();
         let Some(rewrite) = TableRewrite::of(&version, table, emptied) else {
-            return Ok(true);
+            return Ok(Left::Nothing);
         };
         // Where a value log is emptied its space comes back, and all of its tables must go along.
         if emptied.is_none() && table.is_shared()? {
-            return Ok(false);
+            return Ok(Left::Shared);
         }
         let written = rewrite.write(self, family)?;
         // Values that nothing points to any more are gained as well: their log can be emptied then.
@@ -190,7 +205,7 @@ impl Core {
         let before = table.record.bytes + table.record.value_bytes();
         if emptied.is_none() && written.bytes + values + LEAST_GAIN_BYTES > before {
             remove_written(self.env.vfs.as_ref(), &[written]);
-            return Ok(true);
+            return Ok(Left::Nothing);
         }
         let merged = CompactionResult {
             replaced: vec![Arc::clone(table)],
@@ -201,7 +216,7 @@ impl Core {
         drop(rewrite);
         drop(version);
         self.install_compaction(family, &merged)?;
-        Ok(true)
+        Ok(Left::Nothing)
     }
 }
 

@@ -114,7 +114,7 @@ impl RoomForCopy<'_> {
         let memory = core.memory.pool.used_bytes() + core.manifest_bytes();
         let ahead = core.bytes_ahead(self.volume_bytes, memory);
         let for_puts = disk::needed_for_puts(self.volume_bytes, ahead);
-        let kept = self.kept_for_flushes.max(for_puts);
+        let kept = for_puts.max(self.kept_for_flushes + ahead);
         if free >= kept.saturating_add(wanted) {
             return Ok(());
         }

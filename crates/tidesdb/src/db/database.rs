@@ -157,7 +157,8 @@ impl Db {
     ///
     /// # Errors
     /// Why the last flush failed. The database is closed all the same, and what was not flushed
-    /// is replayed from the log by the next open.
+    /// is replayed from the log by the next open. An error of kind `Invalid` on a thread that this
+    /// would wait for, in a listener of events for one: the database stays open then.
     pub fn close(self) -> Result<()> {
         self.core().close()
     }

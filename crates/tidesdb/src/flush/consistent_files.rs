@@ -28,10 +28,11 @@ impl Core {
     /// # Errors
     /// Those of a flush, and of the manifest.
     pub(crate) fn consistent_files(&self) -> Result<ConsistentFiles> {
-        let _families_stay = lock(&self.families.changing);
+        let families_stay = lock(&self.families.changing);
         let mut families = self.families.all();
         families.sort_by_key(|family| family.id);
         let cut = self.cut(&families);
+        drop(families_stay);
         for family in &families {
             match &cut {
                 Ok((_, flushed)) if flushed.contains(&family.id) => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::{SequenceNumber, ValueKind, is_expired};
 use tidesdb_base::error::Result;
-use tidesdb_files::sstable::{BlockHolder, Found};
+use tidesdb_files::sstable::Found;
 use tidesdb_lockfree::snapshot_registry::ReadPoint;
 use tidesdb_lockfree::stripe::ThisThread;
 

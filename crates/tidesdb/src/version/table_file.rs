@@ -259,7 +259,10 @@ impl HeldTable for TableFile {
     fn give_way(&self, held: HeldParts, claim: Claim) {
         // ORDERING: relaxed; a hint.
         let is_used = claim == Claim::Idle && self.recently_used.load(Ordering::Relaxed);
-        if !is_used && self.open.load().as_deref().is_some_and(|table| table.held_parts() == held) {
+        let Some(table) = self.open.load_full().filter(|_| !is_used) else { return };
+        // What a scan holds as well takes its memory until the scan lets go of it.
+        let is_held = Arc::strong_count(&table) > 2;
+        if !is_held && table.held_parts() == held {
             self.close();
         }
     }

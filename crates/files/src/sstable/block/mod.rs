@@ -110,8 +110,8 @@ pub trait BlockHolder {
     /// The block.
     fn view(&self) -> BlockRef<'_>;
 
-    /// Bytes of memory that are kept as long as this lives.
-    fn memory_bytes(&self) -> usize {
+    /// Bytes of memory that this keeps and that count nowhere else.
+    fn own_memory_bytes(&self) -> usize {
         self.view().memory_bytes()
     }
 }

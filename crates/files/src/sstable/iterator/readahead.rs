@@ -135,11 +135,11 @@ impl<T: Deref<Target = Table>, S: BlockSource> TableIterator<T, S> {
 }
 
 impl<T, S: BlockSource> TableIterator<T, S> {
-    /// Reports what a block of the source keeps in memory, if that is much.
+    /// Reports what a block that the source does not keep takes in memory, if that is much.
     #[inline]
     pub(super) fn report_shared(&mut self) {
         let Current::Shared(block) = &self.current else { return };
-        let bytes = block.memory_bytes();
+        let bytes = block.own_memory_bytes();
         if bytes >= LEAST_REPORTED_BYTES || self.ahead.reported > 0 {
             let bytes = if bytes >= LEAST_REPORTED_BYTES { bytes } else { 0 };
             self.report_kept(self.ahead.bytes.capacity() + bytes);

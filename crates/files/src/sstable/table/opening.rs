@@ -7,7 +7,7 @@ use super::super::properties::TableSummary;
 use super::super::sections_in_parts::Parts;
 use super::super::writer::MIN_TABLE_BYTES;
 use super::reading::read_exact;
-use super::{HeldParts, HeldSizes, Table};
+use super::{HeldParts, HeldSizes, Memory, Table};
 use crate::filter::Filters;
 use std::ops::Deref;
 use std::path::Path;
@@ -98,18 +98,8 @@ impl Table {
             index_nodes: if footer.has_tree_index { index.nodes() as u64 } else { 0 },
             ..properties
         };
-        let path = path.to_path_buf();
-        Ok(Self {
-            file,
-            path,
-            identity,
-            index,
-            filters,
-            parts,
-            summary,
-            node_memory: None,
-            counted_in: None,
-        })
+        let (path, memory) = (path.to_path_buf(), Memory::default());
+        Ok(Self { file, path, identity, index, filters, parts, summary, memory })
     }
 }
 
