@@ -24,12 +24,16 @@ use std::sync::{Arc, Mutex, Weak};
 use tidesdb_files::sstable::{HeldParts, HeldSizes};
 use tidesdb_lockfree::sync::lock;
 
-use crate::memory::MemoryBudget;
+use crate::memory::{Holder, MemoryBudget};
 
 /// Open tables may take so much of the memory budget, in per cent. What they do not take is left to
 /// memtables and block cache. With less, a get in a database of thirty times the budget reads parts
 /// of most filters that it asks: `docs/perf/2026-11-28-little-memory.md`.
 const SHARE_PERCENT: u64 = 30;
+
+/// What is known of tables takes its part of that, open or not, and leaves at least so much of the
+/// budget, in per cent: with many tables both together would leave no room for anything else.
+const LEAST_SHARE_PERCENT: u64 = 10;
 
 /// So many entries are not worth a look for those that point at nothing any more.
 const LEAST_LOOKED_THROUGH: usize = 64;
@@ -137,14 +141,20 @@ impl TableMemory {
         Self { budget, tables: Mutex::default() }
     }
 
-    /// The share of a budget of so many bytes.
+    /// The share of a budget of so many bytes, with next to no tables.
     pub(crate) const fn share_of(budget: u64) -> u64 {
         budget / 100 * SHARE_PERCENT
     }
 
+    /// What open tables may take now.
+    fn share(&self) -> u64 {
+        let (budget, known) = (self.budget.bytes(), self.budget.held_by(Holder::TableRecords));
+        Self::share_of(budget).saturating_sub(known).max(budget / 100 * LEAST_SHARE_PERCENT)
+    }
+
     /// Whether so many bytes more are within the share.
     fn has_room(&self, bytes: u64) -> bool {
-        self.budget.table_bytes().saturating_add(bytes) <= Self::share_of(self.budget.bytes())
+        self.budget.table_bytes().saturating_add(bytes) <= self.share()
     }
 
     /// Closes idle tables until there is room for a table of these sizes, or else for its filter.

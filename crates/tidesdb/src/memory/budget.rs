@@ -60,9 +60,8 @@ const INDEX_NODES_SHARE: u64 = 16;
 pub(crate) enum Holder {
     /// Indexes and filters of open tables.
     Tables,
-    /// What is known of the value logs that tables point into, open or not.
-    References,
-    /// What else is known of tables, open or not: counted up to one part in [`RECORD_PART`].
+    /// What is known of tables, open or not, the value logs that they point into included: counted
+    /// up to one part in [`RECORD_PART`].
     TableRecords,
     /// Buffers of scans.
     Scans,
@@ -93,7 +92,7 @@ pub(crate) trait BoundedCache: Debug + Send + Sync {
 const TOMBSTONE_PART: u64 = 2;
 
 /// What is known of tables that are not open counts up to one part in so many of the budget, for
-/// the same reason: some 4,000 tables would fill the smallest.
+/// the same reason: some 4,000 tables would fill the smallest, and a terabyte in value logs most.
 const RECORD_PART: u64 = 4;
 
 /// Counts what is held by whom, and says when memory has to be given up.
@@ -248,7 +247,7 @@ impl MemoryBudget {
             memtables: pool.used_bytes,
             recycled: pool.idle_bytes,
             block_cache: self.blocks.used_bytes(),
-            tables: held(Holder::Tables) + held(Holder::References) + records + tombstones,
+            tables: held(Holder::Tables) + records + tombstones,
             scans: held(Holder::Scans),
             transactions: held(Holder::Transactions) + self.dependencies.load(Ordering::Relaxed),
             background: held(Holder::Background),

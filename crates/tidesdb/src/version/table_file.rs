@@ -62,8 +62,7 @@ impl TableFile {
     /// As [`TableFile::new`], of a file that other families may have as well.
     pub(crate) fn of(file: Arc<NamedFile>, record: Arc<TableRecord>) -> Arc<Self> {
         let budget = &file.context().budget;
-        budget.take(Holder::References, reference_bytes(&record));
-        budget.take(Holder::TableRecords, record_bytes(&record));
+        budget.take(Holder::TableRecords, known_bytes(&record));
         let set_aside = SetAside::new(&file.context().set_aside_changes);
         Arc::new(Self {
             record,
@@ -276,8 +275,7 @@ impl Drop for TableFile {
     fn drop(&mut self) {
         self.close();
         let budget = &self.file.context().budget;
-        budget.give_back(Holder::References, reference_bytes(&self.record));
-        budget.give_back(Holder::TableRecords, record_bytes(&self.record));
+        budget.give_back(Holder::TableRecords, known_bytes(&self.record));
     }
 }
 
@@ -285,15 +283,11 @@ impl Drop for TableFile {
 /// of its parts, about.
 const PLACES_BYTES: usize = 512;
 
-/// What a table takes in memory as long as it is in a version, open or not, without references.
-fn record_bytes(record: &TableRecord) -> u64 {
-    (size_of::<TableFile>() + record.memory_bytes() + PLACES_BYTES) as u64
-}
-
-/// What the record of a table takes for the value logs that the table points into: here, and in the
-/// sums over its run.
-const fn reference_bytes(record: &TableRecord) -> u64 {
-    2 * (record.value_references.len() * size_of::<(u64, u64)>()) as u64
+/// What a table takes in memory as long as it is in a version, open or not: for the value logs that
+/// it points into, here and in the sums over its run.
+fn known_bytes(record: &TableRecord) -> u64 {
+    let references = 2 * record.value_references.len() * size_of::<(u64, u64)>();
+    (size_of::<TableFile>() + record.memory_bytes() + PLACES_BYTES + references) as u64
 }
 
 #[cfg(test)]
@@ -411,12 +405,27 @@ mod tests {
         assert!(references(&known()) > 0);
         let least = 512 * known().len() as u64 + 32 * references(&known());
         assert!(of_records() > least, "{} of {least}", of_records());
-        let bytes = |record: &Arc<TableRecord>| record_bytes(record) + reference_bytes(record);
-        assert_eq!(of_records(), known().iter().map(bytes).sum::<u64>());
+        assert_eq!(of_records(), known().iter().map(|record| known_bytes(record)).sum::<u64>());
         for n in 0..3 {
             family.delete(&key(n)).unwrap();
         }
         family.compact().unwrap();
         assert_eq!((known().len(), of_records()), (0, 0));
+    }
+
+    /// With value logs of a terabyte all writers waited for flushes that freed nothing.
+    #[test]
+    fn references_to_value_logs_take_a_part_of_the_budget_at_most() {
+        let context = crate::version::test_tables::context();
+        let budget = Arc::clone(&context.budget);
+        budget.set_bytes(1 << 20);
+        let like = crate::version::test_tables::table(&context, (1, 1), 1, 0);
+        let value_references = (0..1 << 20).map(|file| (file, 1)).collect();
+        let table =
+            TableFile::new(&context, TableRecord { value_references, ..(*like.record).clone() });
+        assert!(budget.held_by(Holder::TableRecords) > 16 << 20);
+        assert_eq!(budget.held().tables, budget.bytes() / 4);
+        drop(table);
+        assert!(budget.held().tables < 64 << 10);
     }
 }

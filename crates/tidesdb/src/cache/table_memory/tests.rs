@@ -6,7 +6,6 @@ use tidesdb_lockfree::arena::BlockPool;
 
 use super::*;
 use crate::cache::BlockCache;
-use crate::memory::Holder;
 
 const TABLE_BYTES: u64 = SHARE_PERCENT << 11;
 const RUN_BYTES: u64 = 1 << 30;
@@ -107,6 +106,23 @@ fn openings_leave_tables_in_use_alone() {
     assert!(tables.iter().all(|table| table.is_open()));
     let looks = tables.iter().map(|table| table.looked_at.load(Ordering::Relaxed)).sum::<usize>();
     assert!(looks <= 50 * 90, "openings looked at {looks} tables");
+}
+
+/// With very many tables their records and what was open of them took more than half of a budget.
+#[test]
+fn what_is_known_of_tables_leaves_open_ones_less() {
+    let (memory, tables) = full(30);
+    let budget = Arc::clone(&memory.budget);
+    let open = || tables.iter().filter(|table| table.is_open()).count() as u64;
+    for (known, left) in [(0, 30), (10, 20), (1000, 10)] {
+        budget.take(Holder::TableRecords, known * TABLE_BYTES);
+        memory.keep_to_share();
+        assert_eq!(open(), left);
+        let is_full = memory.make_room(sizes(TABLE_BYTES)) == HeldParts::None;
+        assert!(is_full, "of {left} tables none was idle");
+        budget.give_back(Holder::TableRecords, known * TABLE_BYTES);
+    }
+    assert_eq!(memory.make_room(sizes(TABLE_BYTES)), HeldParts::All);
 }
 
 /// In a period of its own at least one table was asked often: what was not used in it at all
