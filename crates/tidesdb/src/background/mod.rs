@@ -95,6 +95,8 @@ impl Core {
     fn flush_failed(&self, family: &FamilyState, error: Error) {
         family.counters.add(Work::FlushFailures, 1);
         self.note_failure(family, &family.flushes.failure, error);
+        // ORDERING: SeqCst; see `WriterStall::take_failure`.
+        self.flow.flush_failed.store(true, Ordering::SeqCst);
         // A flush that needs a log that failed works again only after its repair, and writers who
         // wait for the flush never get as far as the log.
         self.repair_log_later();

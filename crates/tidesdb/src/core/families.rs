@@ -132,16 +132,6 @@ impl Families {
         }
     }
 
-    /// Bytes in frozen memtables of all families.
-    pub(crate) fn frozen_bytes(&self) -> u64 {
-        let families = self.all();
-        families
-            .iter()
-            .flat_map(|f| f.view.load().frozen.clone())
-            .map(|m| m.allocated_bytes())
-            .sum()
-    }
-
     /// Whether a power cut that takes the log's unsynced part, with a flush of `family` through
     /// `boundary` on disk, could tear a commit or leave a hole: some other family has commits in
     /// that part of the log.

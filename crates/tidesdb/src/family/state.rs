@@ -44,8 +44,7 @@ pub(crate) struct FamilyState {
     pub flushes: FamilyFlushes,
     pub compactions: FamilyCompactions,
     pub counters: FamilyCounters,
-    /// What the range tombstones of the newest version take, about.
-    tombstones: Mutex<MemoryReservation>,
+    counted_memory: Mutex<CountedMemory>,
     _reservation: MemoryReservation,
 }
 
@@ -65,6 +64,29 @@ struct FamilyLife {
     /// written might be lost; where it is another name or other options, an opening would look for
     /// what is written under the old ones.
     in_doubt: AtomicBool,
+}
+
+/// What the newest view takes, where the database counts it.
+#[derive(Debug)]
+struct CountedMemory {
+    /// Of the range tombstones of its version, about.
+    tombstones: MemoryReservation,
+    frozen: MemoryReservation,
+}
+
+impl CountedMemory {
+    fn new(view: &View, budget: &Arc<MemoryBudget>) -> Self {
+        let [tombstones, frozen] =
+            [Holder::RangeTombstones, Holder::Frozen].map(|holder| budget.reserve(holder, 0));
+        let mut counted = Self { tombstones, frozen };
+        counted.follow(view);
+        counted
+    }
+
+    fn follow(&mut self, view: &View) {
+        self.tombstones.change_to(view.version.range_tombstones.memory_bytes());
+        self.frozen.change_to(view.frozen.iter().map(|memtable| memtable.allocated_bytes()).sum());
+    }
 }
 
 /// What commits to a family meet besides its memtables.
@@ -109,8 +131,7 @@ impl FamilyState {
     ) -> Self {
         let is_counted = budget.held_by(Holder::Families) < budget.bytes() / BUDGET_PART;
         let counted = if is_counted { FAMILY_BYTES } else { 0 };
-        let tombstone_bytes = view.version.range_tombstones.memory_bytes();
-        let tombstones = budget.reserve(Holder::RangeTombstones, tombstone_bytes);
+        let counted_memory = CountedMemory::new(&view, budget);
         let signals = signals(&options, freeze_bytes(&options), &view, false);
         let flow = FamilyFlow {
             held: AtomicBool::new(is_held(&signals)),
@@ -129,7 +150,7 @@ impl FamilyState {
             reads: FamilyReads::default(),
             flushes: FamilyFlushes::default(),
             compactions: FamilyCompactions::default(),
-            tombstones: Mutex::new(tombstones),
+            counted_memory: Mutex::new(counted_memory),
             counters: FamilyCounters::default(),
             _reservation: budget.reserve(Holder::Families, counted),
         }
@@ -202,8 +223,7 @@ impl FamilyState {
             before.store(runs, Ordering::Relaxed);
             // ORDERING: release, so that a writer let in again finds the view that made room.
             self.writes.flow.held.store(is_held(&signals), Ordering::Release);
-            let tombstone_bytes = next.version.range_tombstones.memory_bytes();
-            lock(&self.tombstones).change_to(tombstone_bytes);
+            lock(&self.counted_memory).follow(next);
         });
     }
 

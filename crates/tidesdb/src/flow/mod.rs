@@ -21,6 +21,7 @@ mod run_bounds;
 mod stall_timer;
 mod stalls;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 pub(crate) use self::disk::{DiskFlow, PromisedSpace};
@@ -51,6 +52,10 @@ pub(crate) struct DatabaseFlow {
     pub reported_level: AtomicU64,
     pub level_reports: Throttle,
     pub failure_reports: Throttle,
+    /// Held while memtables are chosen that are written out for the sake of memory.
+    pub choosing_memtables: Mutex<()>,
+    /// A flush has failed, and no writer has looked since which one.
+    pub flush_failed: AtomicBool,
     /// Space on the disk.
     pub disk: DiskFlow,
 }

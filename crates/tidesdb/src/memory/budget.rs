@@ -73,6 +73,8 @@ pub(crate) enum Holder {
     Families,
     /// Range tombstones that lie in tables: counted up to one part in [`TOMBSTONE_PART`].
     RangeTombstones,
+    /// Frozen memtables. The pool counts all memtables: this says how much flushes will give back.
+    Frozen,
 }
 
 /// A cache whose size follows the plan.
@@ -95,7 +97,23 @@ const TOMBSTONE_PART: u64 = 2;
 /// the same reason: some 4,000 tables would fill the smallest, and a terabyte in value logs most.
 const RECORD_PART: u64 = 4;
 
+/// What memtables once took comes closer to what they take by one part in so many each minute.
+const FORGOTTEN_PART: u64 = 16;
+/// After so many minutes nothing is left of the difference.
+const MOST_MINUTES: u64 = 1024;
+const MINUTE_NANOS: u64 = 60_000_000_000;
+
+/// What is left of `most` above `now` after so many minutes.
+fn after_minutes(most: u64, now: u64, minutes: u64) -> u64 {
+    let mut above = most.saturating_sub(now);
+    for _ in 0..minutes.min(MOST_MINUTES) {
+        above -= above.div_ceil(FORGOTTEN_PART);
+    }
+    now + above
+}
+
 /// Counts what is held by whom, and says when memory has to be given up.
+// More than a dozen fields: counters that change each by itself, and what the last plan says.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     blocks: Arc<dyn BoundedCache>,
@@ -113,8 +131,10 @@ pub(crate) struct MemoryBudget {
     dependencies: AtomicU64,
     /// What holders took since the last plan, less what they gave back.
     grown: AtomicI64,
-    /// The most that memtables took so far.
+    /// The most that memtables took so far, as far as it was not forgotten since.
     most_memtables: AtomicU64,
+    /// How far it was, in minutes of the monotonic clock.
+    forgotten_minutes: AtomicU64,
     /// Bytes of memtables at which the next plan is due. Every commit reads it, so it lies apart
     /// from what others write.
     memtable_bound: CachePadded<AtomicU64>,
@@ -141,6 +161,7 @@ impl MemoryBudget {
             dependencies: AtomicU64::new(0),
             grown: AtomicI64::new(0),
             most_memtables: AtomicU64::new(0),
+            forgotten_minutes: AtomicU64::new(0),
             memtable_bound: CachePadded(AtomicU64::new(0)),
             level: Mutex::new(MemoryLevel::Normal),
         };
@@ -196,6 +217,9 @@ impl MemoryBudget {
             return;
         }
         self.held[holder as usize].fetch_add(bytes, Ordering::Relaxed);
+        if holder == Holder::Frozen {
+            return;
+        }
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 2);
         let grown = self.grown.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if grown > 0 && grown.unsigned_abs() > self.bytes() / 64 {
@@ -211,6 +235,9 @@ impl MemoryBudget {
             return;
         }
         self.held[holder as usize].fetch_sub(bytes, Ordering::Relaxed);
+        if holder == Holder::Frozen {
+            return;
+        }
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX / 2);
         self.grown.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -259,6 +286,21 @@ impl MemoryBudget {
     /// What indexes and filters of open tables take.
     pub(crate) fn table_bytes(&self) -> u64 {
         self.held[Holder::Tables as usize].load(Ordering::Relaxed)
+    }
+
+    /// Lets what memtables once took come closer to what they take, by the monotonic clock: one
+    /// burst must not keep the block cache small until the database is opened again. The next plan
+    /// goes by it.
+    pub(crate) fn forget_burst(&self, now_nanos: u64) {
+        let minutes = now_nanos / MINUTE_NANOS;
+        let through = self.forgotten_minutes.fetch_max(minutes, Ordering::Relaxed);
+        if through >= minutes {
+            return;
+        }
+        let (most, now) = (&self.most_memtables, self.memtables.used_bytes());
+        let less = |most| Some(after_minutes(most, now, minutes - through));
+        // Of two that change it at once, neither is lost.
+        let _ = most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// Makes a plan from what is held now, and has block cache and recycled blocks follow it.

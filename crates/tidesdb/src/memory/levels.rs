@@ -23,6 +23,10 @@ const TARGET_PERCENT: u64 = 75;
 const LEAST_CACHE_PERCENT: u64 = 10;
 const MOST_CACHE_PERCENT: u64 = 40;
 
+/// While writers wait for memory, memtables that together take more than one part in so many of the
+/// budget are written out, however small each of them is.
+const MANY_SMALL_PART: u64 = 4;
+
 /// What is kept free for memtables even before they took it: per cent of the budget, and bytes.
 const RESERVED_PERCENT: u64 = 30;
 const RESERVED_BYTES: u64 = 80 << 20;
@@ -97,6 +101,8 @@ pub(crate) struct MemoryPlan {
     pub least_flush_bytes: u64,
     /// The same while others are being written out, which will free more.
     pub least_flush_bytes_beside_others: u64,
+    /// Where none is as large as that, the largest are worth it all the same.
+    pub any_size: bool,
     /// Bytes of memtables from which on the plan has to be made anew.
     pub memtable_bound: u64,
     /// What is left before writers have to wait.
@@ -149,14 +155,15 @@ pub(crate) fn plan(held: &MemoryUse, wish: &MemoryWish) -> MemoryPlan {
         least_flush_bytes: match level {
             MemoryLevel::Normal | MemoryLevel::Elevated => budget / 64,
             MemoryLevel::High => budget / 4096,
-            // Ten thousand families with a little each may hold all of it; smaller ones are not
-            // worth a file when scans do.
+            // Ten thousand families with a little each may hold all of it (`any_size`); smaller
+            // ones are not worth a file when scans do.
             MemoryLevel::Critical => budget / 16384,
         },
         least_flush_bytes_beside_others: match level {
             MemoryLevel::Critical => budget / 16384,
             _ => budget / 64,
         },
+        any_size: level == MemoryLevel::Critical && held.memtables > budget / MANY_SMALL_PART,
         memtable_bound: first.max(held.memtables.saturating_add(step)),
         room_bytes: percent(budget, CRITICAL_PERCENT).saturating_sub(used),
     }
@@ -261,6 +268,17 @@ mod tests {
         assert!(high.least_flush_bytes < MIB / 16);
         assert!(high.least_flush_bytes_beside_others > MIB);
         assert!(critical.least_flush_bytes_beside_others < MIB / 16);
+    }
+
+    /// Ten thousand memtables took nearly two thirds of a budget before one was large enough.
+    #[test]
+    fn much_in_small_memtables_is_written_out_while_writers_wait() {
+        for (memtables, others, any_size) in
+            [(80, 20, true), (26, 70, true), (24, 72, false), (60, 0, false), (75, 15, false)]
+        {
+            let plan = plan_of(&held(memtables, 0, others), 100, 0);
+            assert_eq!(plan.any_size, any_size, "{memtables} {others}: {plan:?}");
+        }
     }
 
     #[test]

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::{Event, StallReason};
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::flow::{ENTRY_OVERHEAD_BYTES, Pace, Pacer, StallTimer, family_pace, memory_pace};
+use crate::memory::Holder;
 use crate::telemetry::latency_recorder::note_stall;
 use crate::telemetry::spans::{EnteredSpan, span};
 
@@ -198,7 +200,7 @@ impl Core {
         let mut wait = WriterStall::new(self, family, no_wait);
         loop {
             let plan = self.review_memory();
-            let flushing = self.families.frozen_bytes();
+            let flushing = self.memory.budget.held_by(Holder::Frozen);
             let rate = self.flow.flushes.bytes_per_second(wait.now());
             match memory_pace(plan.level, plan.room_bytes, flushing, rate) {
                 Pace::Free => break,
@@ -299,10 +301,21 @@ impl<'a> WriterStall<'a> {
         Ok(())
     }
 
-    /// Tries a failed flush again once, and gives the second failure to the caller.
+    /// Tries a failed flush again once, and gives the second failure to the caller. A writer who
+    /// waits for memory looks at all families, if a flush has failed since one looked last.
     fn take_failure(&mut self) -> Result<()> {
+        let flush_failed = &self.core.flow.flush_failed;
+        // ORDERING: SeqCst here and below; set once the failure is kept, before it is told that a
+        // job has ended: a writer who finds nothing is woken by that. The load first, because
+        // others read the word.
         let waits_for_all = self.reason == Some(StallReason::MemoryBudget);
-        let mut families = if waits_for_all { self.core.families.all() } else { Vec::new() };
+        let looks_at_all = waits_for_all
+            && flush_failed.load(Ordering::SeqCst)
+            && flush_failed.swap(false, Ordering::SeqCst);
+        let mut families = if looks_at_all { self.core.families.all() } else { Vec::new() };
+        if looks_at_all {
+            sync_point("failures looked through");
+        }
         families.push(Arc::clone(self.family));
         for family in families {
             if waits_for_all && family.view.load().frozen.is_empty() {
@@ -312,6 +325,7 @@ impl<'a> WriterStall<'a> {
             self.failures += 1;
             if self.failures > 1 {
                 family.flushes.failure.keep(cause.clone());
+                flush_failed.store(true, Ordering::SeqCst);
                 return Err(cause);
             }
             self.core.schedule_flush(&family);

@@ -79,3 +79,27 @@ fn budget_and_cache_can_be_changed() {
     budget.set_bytes(u64::MAX);
     assert_eq!(budget.blocks.capacity_bytes(), 8 * MIB);
 }
+
+/// One burst kept the block cache small until the database was opened again.
+#[test]
+fn what_memtables_once_took_is_forgotten_slowly() {
+    let blocks = Arc::new(BlockCache::new(64 << 20, 4096));
+    let budget = MemoryBudget::new(100 * MIB, 0, blocks, BlockPool::new(0));
+    let cache_after = |minutes: u64| {
+        budget.forget_burst(minutes * MINUTE_NANOS);
+        budget.review();
+        budget.blocks.capacity_bytes()
+    };
+    let before = cache_after(1000);
+    budget.most_memtables.fetch_max(60 * MIB, Ordering::Relaxed);
+    let during = cache_after(1000);
+    assert!(during < before / 2, "{during} of {before}");
+    let after = [1000, 1001, 1008, 1030, 1060].map(cache_after);
+    assert_eq!(after[0], during);
+    assert!(after.is_sorted() && after[1] < during + 5 * MIB, "{after:?}");
+    // Small changes of the plan are not followed.
+    assert!(before - after[4] <= before / 32, "{after:?}, {before} before");
+    // What memtables take now is no memory of a burst.
+    assert_eq!(after_minutes(60, 50, u64::MAX), 50);
+    assert_eq!(after_minutes(50, 60, 1), 60);
+}

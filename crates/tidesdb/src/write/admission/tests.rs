@@ -1,6 +1,13 @@
+use std::cell::Cell;
+use std::rc::Rc;
+
 use tidesdb_base::error::ErrorKind;
 use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sim::ManualScheduler;
+use tidesdb_sys::sched::Lane;
+use tidesdb_sys::sync_points::on_sync_points;
 
+use super::*;
 use crate::db::{Components, Db};
 use crate::handles::Family;
 use crate::write::{WriteBatch, WriteOptions};
@@ -39,4 +46,42 @@ fn a_batch_that_one_family_refuses_takes_nothing_from_the_others() {
         assert_eq!(db.write_with(&batch, no_wait).unwrap_err().kind(), ErrorKind::Stalled);
     }
     assert_eq!((pacer.granted_bytes(), db.core().flow.pacer.granted_bytes()), (before, all));
+}
+
+/// Each writer who waited for memory looked at all families at each turn.
+#[test]
+fn waiting_writers_look_for_a_failed_flush_once_after_it() {
+    let scheduler = Arc::new(ManualScheduler::new(1));
+    let components =
+        Components { scheduler: Arc::clone(&scheduler) as _, ..Components::simulated() };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let family =
+        |name, kept| db.create_family(name, FamilyOptions::default().min_disk_space(kept)).unwrap();
+    let (fails, waits) = (family("fails", u64::MAX / 2), family("waits", 0));
+    let looks = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&looks);
+    on_sync_points(Some(Rc::new(move |place| {
+        counted.set(counted.get() + usize::from(place == "failures looked through"));
+    })));
+    let core = db.core();
+    let mut wait = WriterStall::new(core, waits.state(), false);
+    wait.reason = Some(StallReason::MemoryBudget);
+    (0..10).for_each(|_| wait.take_failure().unwrap());
+    assert_eq!(looks.get(), 0);
+    fails.put(b"key", b"value").unwrap();
+    core.freeze_and_flush(fails.state(), 0);
+    for failures in 1..3 {
+        while scheduler.step_lane(Lane::Flush) {}
+        assert!(fails.state().flushes.failure.is_kept());
+        // The first is tried again.
+        assert_eq!(wait.take_failure().is_err(), failures == 2);
+        assert_eq!((looks.get(), wait.failures), (failures, failures as u32));
+    }
+    on_sync_points(None);
+    drop(wait);
+    // It was kept for the next one who waits.
+    let mut other = WriterStall::new(core, waits.state(), false);
+    other.reason = Some(StallReason::MemoryBudget);
+    other.take_failure().unwrap();
+    assert_eq!(other.failures, 1);
 }
