@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, TryLockError};
+use std::sync::{Arc, MutexGuard, TryLockError};
 
 use tidesdb_base::error::Result;
 use tidesdb_files::manifest::{Change, TableRecord};
@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::output::table_output::{Written, remove_written};
 use crate::telemetry::counters::Work;
-use crate::version::{TableChange, TableFile, ValueLogFile, Version};
+use crate::version::{Catalog, TableChange, TableFile, ValueLogFile, Version};
 
 /// What a compaction, or a step of one, has done.
 #[derive(Debug, Default)]
@@ -71,10 +71,36 @@ impl CompactionResult {
                 .collect(),
         }
     }
+
+    fn new_value_logs(&self, core: &Core) -> Vec<Arc<ValueLogFile>> {
+        let records = self.written.iter().flat_map(|written| &written.value_logs);
+        records.map(|record| ValueLogFile::written(&core.storage.files, *record)).collect()
+    }
+}
+
+/// What a compaction makes of a version of its family.
+struct Prepared {
+    of: Arc<Version>,
+    next: Version,
+    /// Value logs of `next` that nothing points into.
+    dead: Vec<u64>,
+}
+
+impl Prepared {
+    fn new(of: Arc<Version>, change: TableChange, value_logs: &[Arc<ValueLogFile>]) -> Self {
+        let mut next = of.with_tables(change);
+        next.value_logs.extend(value_logs.iter().map(|file| (file.number, Arc::clone(file))));
+        let dead = next.dead_value_logs();
+        Self { of, next, dead }
+    }
 }
 
 /// Range tombstones that one edit lets go of: the catalog is locked as long as it is written.
 const TOMBSTONES_AT_ONCE: usize = 16 << 10;
+
+/// How often the next version is made without the lock. Beside flushes and compactions that change
+/// it all the time it would come to no end.
+const MOST_UNLOCKED_TRIES: usize = 3;
 
 /// Looks at range tombstones by one compaction, for those that ended meanwhile as well. What is due
 /// after that waits for the next one.
@@ -165,19 +191,43 @@ impl Core {
         }
     }
 
+    /// Makes the next version before the catalog is locked: a freeze, with all commits stopped,
+    /// waits for the thread that holds the lock, and there may be very many tables. Where the
+    /// version has changed meanwhile it is made anew, the last time with the lock held.
+    fn prepare_tables(
+        &self,
+        family: &FamilyState,
+        merged: &CompactionResult,
+    ) -> Result<(MutexGuard<'_, Catalog>, Prepared)> {
+        let (change, value_logs) = (merged.table_change(self), merged.new_value_logs(self));
+        let mut held = None;
+        for tries in 1.. {
+            let version = family.current_version();
+            // A drop marks the family before it takes its files out of the view.
+            if family.is_dropped() {
+                break;
+            }
+            debug_assert!(merged.inputs_are_in(&version), "inputs of a compaction have gone");
+            let prepared = Prepared::new(version, change.clone(), &value_logs);
+            let catalog = held.take().unwrap_or_else(|| {
+                sync_point("compaction prepared");
+                lock(&self.storage.catalog)
+            });
+            if family.is_dropped() {
+                break;
+            }
+            if Arc::ptr_eq(&prepared.of, &family.current_version()) {
+                return Ok((catalog, prepared));
+            }
+            held = (tries >= MOST_UNLOCKED_TRIES).then_some(catalog);
+        }
+        remove_written(self.env.vfs.as_ref(), &merged.written);
+        Err(family.dropped_error())
+    }
+
     fn install_tables(&self, family: &Arc<FamilyState>, merged: &CompactionResult) -> Result<()> {
-        let mut catalog = lock(&self.storage.catalog);
-        if family.is_dropped() {
-            remove_written(self.env.vfs.as_ref(), &merged.written);
-            return Err(family.dropped_error());
-        }
-        let old = family.current_version();
-        debug_assert!(merged.inputs_are_in(&old), "inputs of a compaction have gone meanwhile");
-        let mut next = old.with_tables(merged.table_change(self));
-        for file in merged.written.iter().flat_map(|written| &written.value_logs) {
-            next.value_logs.insert(file.number, ValueLogFile::written(&self.storage.files, *file));
-        }
-        let dead = next.dead_value_logs();
+        let (mut catalog, prepared) = self.prepare_tables(family, merged)?;
+        let Prepared { of: old, mut next, dead } = prepared;
         let changes = merged.changes(family.id, &dead);
         let outputs = || merged.written.iter().flat_map(|written| written.paths.clone()).collect();
         catalog.commit_files(changes, outputs)?;

@@ -5,11 +5,13 @@
 //! segments that are not needed any more, in this order.
 
 mod consistent_files;
+mod prepare;
 mod tables;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::consistent_files::ConsistentFiles;
+use self::prepare::Prepared;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +21,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::{Event, LogLevel};
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::range_tombstone::RangeTombstone;
-use tidesdb_files::manifest::{Change, TableRecord};
+use tidesdb_files::manifest::Change;
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sync_points::sync_point;
 use tidesdb_sys::vfs::Vfs;
@@ -31,44 +33,21 @@ use crate::output::table_output::{Written, remove_all};
 use crate::telemetry::Telemetry;
 use crate::telemetry::counters::Work;
 use crate::telemetry::spans::span;
-use crate::version::{
-    TableChange, TableFile, ValueLogFile, Version, begin_log_with, table_needs, table_overlaps,
-};
+use crate::version::{TableFile, ValueLogFile, begin_log_with};
 
 /// Tables of one memtable, written and synced.
 struct Flushed {
     family: Arc<FamilyState>,
     memtable: Arc<Memtable>,
     written: Written,
-    /// Range deletions of the memtable that readers and compactions still need.
+    /// What is in `written`, as it is in versions.
+    tables: Vec<Arc<TableFile>>,
+    value_logs: Vec<(u64, Arc<ValueLogFile>)>,
+    /// Range deletions of the memtable that readers and compactions may still need.
     range_tombstones: Vec<Arc<RangeTombstone>>,
-    /// Those that hide nothing in a table.
-    forgotten: Vec<Arc<RangeTombstone>>,
     started_nanos: u64,
     /// Time that all threads took together to write the tables.
     thread_nanos: u64,
-}
-
-impl Flushed {
-    /// The range deletions that hide something in a table, then the others, and the version of
-    /// whose tables that is true. `flushes` are all that are installed together with this one.
-    fn needed_tombstones(&self, flushes: &[Self]) -> (Arc<Version>, [Vec<Arc<RangeTombstone>>; 2]) {
-        let version = self.family.current_version();
-        if self.range_tombstones.is_empty() {
-            return (version, [Vec::new(), Vec::new()]);
-        }
-        let same_family = flushes.iter().filter(|other| Arc::ptr_eq(&other.family, &self.family));
-        let new: Vec<&Arc<TableRecord>> =
-            same_family.flat_map(|flushed| &flushed.written.tables).collect();
-        let needed = |tombstone: &Arc<RangeTombstone>| {
-            let needs = |table: &&Arc<TableRecord>| {
-                table_overlaps(table, tombstone) && table_needs(table, tombstone)
-            };
-            version.needs_tombstone(tombstone) || new.iter().any(needs)
-        };
-        let (needed, forgotten) = self.range_tombstones.iter().cloned().partition(needed);
-        (version, [needed, forgotten])
-    }
 }
 
 /// Reports that a memtable was written to so many tables of so many bytes.
@@ -172,25 +151,15 @@ impl Core {
     }
 
     /// Commits the manifest edit of finished flushes and swaps their tables in.
-    fn install(&self, mut flushes: Vec<Flushed>) -> Result<()> {
+    fn install(&self, flushes: Vec<Flushed>) -> Result<()> {
         // One that is taken later sees all that is flushed here.
         let oldest_snapshot = self.isolation.snapshots.oldest();
-        // Looks at all runs for each tombstone: with the catalog locked only if tables have changed
-        // meanwhile.
-        let mut needed: Vec<_> = flushes.iter().map(|f| f.needed_tombstones(&flushes)).collect();
-        let mut catalog = lock(&self.storage.catalog);
-        for (flushed, needed) in flushes.iter().zip(&mut needed) {
-            if !Arc::ptr_eq(&needed.0, &flushed.family.current_version()) {
-                *needed = flushed.needed_tombstones(&flushes);
-            }
-        }
-        for (flushed, (_, [needed, forgotten])) in flushes.iter_mut().zip(needed) {
-            (flushed.range_tombstones, flushed.forgotten) = (needed, forgotten);
-        }
+        let (mut catalog, prepared) = self.prepare_flushes(&flushes);
         let needed_from = self.first_needed_position(&flushes);
         let (segment, base) = self.storage.log.first_needed_segment(needed_from);
         let mut changes = begin_log_with(segment, base).to_vec();
-        for flushed in flushes.iter().filter(|flushed| !flushed.family.is_dropped()) {
+        let present = flushes.iter().zip(&prepared).filter(|(f, _)| !f.family.is_dropped());
+        for (flushed, prepared) in present {
             let family = flushed.family.id;
             let boundary = flushed.memtable.sealed_through();
             for table in &flushed.written.tables {
@@ -203,7 +172,7 @@ impl Core {
             for &file in &flushed.written.value_logs {
                 changes.push(Change::AddValueLog { family, file });
             }
-            for tombstone in &flushed.range_tombstones {
+            for tombstone in &prepared.needed {
                 let tombstone = Arc::clone(tombstone);
                 changes.push(Change::AddRangeTombstone { family, tombstone });
             }
@@ -221,15 +190,15 @@ impl Core {
         catalog.commit_files(changes, outputs)?;
         sync_point("flush in the manifest");
         self.restate_manifest_later(&mut catalog);
-        for flushed in flushes {
+        for (flushed, prepared) in flushes.into_iter().zip(prepared) {
             if flushed.family.is_dropped() {
                 // The drop empties the view, and what is put into it later would stay.
                 remove_all(self.env.vfs.as_ref(), &flushed.written.paths);
                 continue;
             }
             let forgotten = &flushed.family.reads.forgotten_deletions;
-            forgotten.note(&flushed.forgotten, oldest_snapshot);
-            self.swap_in(flushed);
+            forgotten.note(&prepared.forgotten, oldest_snapshot);
+            self.swap_in(&flushed, prepared);
         }
         drop(catalog);
         self.storage.log.retire_before(needed_from);
@@ -251,37 +220,24 @@ impl Core {
         first_in_memory.min().map_or(published, |first| published.min(first.saturating_sub(1)))
     }
 
-    fn swap_in(&self, flushed: Flushed) {
-        let Flushed { family, memtable, written, range_tombstones, started_nanos, .. } = flushed;
+    fn swap_in(&self, flushed: &Flushed, prepared: Prepared) {
+        let Flushed { family, memtable, written, started_nanos, .. } = flushed;
         let counters = &family.counters;
         counters.add(Work::Flushes, 1);
-        let nanos = self.env.clock.monotonic_nanos().saturating_sub(started_nanos);
+        let nanos = self.env.clock.monotonic_nanos().saturating_sub(*started_nanos);
         self.telemetry.latencies.record(TimedOperation::Flush, nanos);
         counters.add(Work::FlushNanos, nanos);
         counters.add(Work::FlushBytes, written.bytes);
         counters.add(Work::FlushTables, written.tables.len() as u64);
-        let tables: Vec<_> = written
-            .tables
-            .into_iter()
-            .map(|record| TableFile::new(&self.storage.files, record))
-            .collect();
-        let value_logs = written.value_logs.iter();
-        let value_logs: Vec<_> = value_logs
-            .map(|record| (record.number, ValueLogFile::written(&self.storage.files, *record)))
-            .collect();
         // ORDERING: relaxed; an estimate. What is the oldest from now on was not begun.
         family.writes.flow.flushed_bytes.store(0, Ordering::Relaxed);
         family.reads.activity.note_flush();
         family.change_view(|view| {
             let oldest = view.frozen.last();
-            debug_assert!(oldest.is_none_or(|m| Arc::ptr_eq(m, &memtable)), "an older one is left");
-            let change = TableChange { added: tables, ..TableChange::default() };
-            let mut version = view.version.with_tables(change);
-            version.value_logs.extend(value_logs);
-            version.add_tombstones(&range_tombstones);
-            let frozen =
-                view.frozen.iter().filter(|m| !Arc::ptr_eq(m, &memtable)).cloned().collect();
-            View { active: Arc::clone(&view.active), frozen, version: Arc::new(version) }
+            debug_assert!(oldest.is_none_or(|m| Arc::ptr_eq(m, memtable)), "an older one is left");
+            let version = prepared.next(flushed, &view.version);
+            let frozen = view.frozen.iter().filter(|m| !Arc::ptr_eq(m, memtable)).cloned();
+            View { active: Arc::clone(&view.active), frozen: frozen.collect(), version }
         });
         let view = family.view.load();
         let left_time = view.active.used_bytes() < family.options.freeze_bytes() / 2;

@@ -26,6 +26,7 @@ use crate::output::slices;
 use crate::output::table_output::{
     OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
 };
+use crate::version::{TableFile, ValueLogFile};
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;
@@ -174,13 +175,20 @@ impl Core {
         // ORDERING: all parts have ended.
         let thread_nanos = flush.thread_nanos.load(Ordering::Relaxed);
         let family = Arc::clone(family);
-        let (range_tombstones, forgotten) = (own, Vec::new());
+        let files = &self.storage.files;
+        let tables = written.tables.iter().cloned();
+        let tables = tables.map(|record| TableFile::new(files, record)).collect();
+        let value_logs = written.value_logs.iter();
+        let value_logs = value_logs
+            .map(|record| (record.number, ValueLogFile::written(files, *record)))
+            .collect();
         Ok(Flushed {
             family,
             memtable,
             written,
-            range_tombstones,
-            forgotten,
+            tables,
+            value_logs,
+            range_tombstones: own,
             started_nanos,
             thread_nanos,
         })

@@ -91,16 +91,29 @@ impl<'a> LivenessCount<'a> {
 
     /// Counts a run.
     pub(crate) fn add_run(&mut self, run: &Run) {
-        self.add(&run.tables, &run.totals.counts);
+        // Snapshots split runs, and are in the way of what hides a table.
+        let known = self.rules.snapshots.is_empty().then(|| run.totals.range_deleted());
+        self.add_tables(&run.tables, &run.totals.counts, known);
     }
 
     /// Counts tables of one run; `counts` are those of all of them.
     pub(crate) fn add(&mut self, tables: &[Arc<TableFile>], counts: &KeyCounts) {
+        self.add_tables(tables, counts, None);
+    }
+
+    /// As [`LivenessCount::add`]. `range_deleted` is what range tombstones hide of all of them, if
+    /// that is known.
+    fn add_tables(
+        &mut self,
+        tables: &[Arc<TableFile>],
+        counts: &KeyCounts,
+        range_deleted: Option<u64>,
+    ) {
         if tables.is_empty() {
             return;
         }
         if let Some(stripe) = self.stripe_of(counts.oldest, counts.newest) {
-            return self.add_to(stripe, tables.iter(), counts);
+            return self.add_to(stripe, tables.iter(), counts, range_deleted);
         }
         let mut stripes: BTreeMap<usize, Vec<&Arc<TableFile>>> = BTreeMap::new();
         for table in tables {
@@ -115,7 +128,7 @@ impl<'a> LivenessCount<'a> {
         }
         for (stripe, tables) in stripes {
             let counts = KeyCounts::of(tables.iter().map(|table| &table.record));
-            self.add_to(stripe, tables.into_iter(), &counts);
+            self.add_to(stripe, tables.into_iter(), &counts, None);
         }
     }
 
@@ -147,15 +160,17 @@ impl<'a> LivenessCount<'a> {
         number: usize,
         tables: impl Iterator<Item = &'t Arc<TableFile>> + Clone,
         counts: &KeyCounts,
+        range_deleted: Option<u64>,
     ) {
         let expires = counts.first_expiry.is_some_and(|first| first <= self.rules.now);
         let expired = match expires {
             true => tables.clone().map(|table| expired(&table.record, self.rules.now)).sum(),
             false => 0,
         };
-        let range_deleted = match self.rules.range_deletions {
-            true => tables.map(|table| self.range_deleted(table)).sum(),
-            false => 0,
+        let range_deleted = match (self.rules.range_deletions, range_deleted) {
+            (false, _) => 0,
+            (true, Some(known)) => known,
+            (true, None) => tables.map(|table| self.range_deleted(table)).sum(),
         };
         let stripe = self.stripes.entry(number).or_default();
         stripe.keys.merge(&counts.keys);

@@ -15,7 +15,7 @@
 //! | `value_log_file`, `value_log_life`, `value_pointers` | value logs, and who points into them |
 //! | `direct_values` | the value log that the largest values go to at their commit |
 //! | `range_tombstones`, `covered_tables` | range deletions, and tables that they cover wholly |
-//! | `range_deleted`, `measured_deletions` | how much of a table they hide |
+//! | `range_deleted`, `measured_deletions` | how much of a table and of a run they hide |
 //! | `liveness`, `key_counts`, `space` | how much of the tables is garbage |
 //! | `value_log_garbage` | how much of the value logs is |
 //! | `file_context`, `named_file`, `directory_lock` | what files share, who names them, whose they are |
@@ -56,6 +56,7 @@ use std::sync::Arc;
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
 use tidesdb_base::range_tombstone::RangeTombstoneSets;
+use tidesdb_sys::sync_points::sync_point;
 
 pub(crate) use self::catalog::{Catalog, InDoubt, restate_beside};
 pub(crate) use self::covered_tables::CoveredTables;
@@ -84,7 +85,7 @@ pub(crate) use self::value_log_life::{Extent, ValueLogLife};
 pub(crate) use self::value_pointers::{decode_pointer, read_pointer, resolve, unknown_file};
 
 /// What a flush or a compaction does to the tables of a version.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct TableChange {
     /// File numbers of tables that go.
     pub removed: Vec<u64>,
@@ -207,8 +208,10 @@ impl Version {
         run.all(|run| run.tables.is_sorted_by(|a, b| a.record.largest_key < b.record.smallest_key))
     }
 
-    /// This version with other tables.
+    /// This version with other tables. It adds up what is known of those that change: not for
+    /// callers who hold a lock, unless the version changes all the time.
     pub(crate) fn with_tables(&self, change: TableChange) -> Self {
+        sync_point("version made");
         let removed: BTreeSet<u64> = change.removed.iter().copied().collect();
         let moved: BTreeSet<u64> = change.moved.iter().copied().collect();
         let added = change.added.iter().map(|table| (table.record.level, table.record.run));

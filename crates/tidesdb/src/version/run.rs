@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::measured_deletions::RangeDeletedSum;
 use super::run_index::RunIndex;
 use super::{KeyCounts, TableFile};
 
@@ -39,6 +40,7 @@ pub(crate) struct RunTotals {
     pub value_references: BTreeMap<u64, u64>,
     /// Bytes of all values that they point at.
     pub value_bytes: u64,
+    range_deleted: RangeDeletedSum,
     known_damage: KnownDamage,
 }
 
@@ -53,7 +55,14 @@ impl RunTotals {
                 totals.value_bytes += bytes;
             }
         }
+        tables.iter().for_each(|table| table.count_range_deleted_in(&totals.range_deleted));
         totals
+    }
+
+    /// Versions that range tombstones hide when no snapshot is in the way, as far as that was
+    /// measured.
+    pub(super) fn range_deleted(&self) -> u64 {
+        self.range_deleted.get()
     }
 }
 

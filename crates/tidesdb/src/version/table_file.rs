@@ -11,10 +11,11 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::{HeldParts, HeldSizes, Table};
+use tidesdb_lockfree::sync::lock;
 
 use self::in_parts::AskedInParts;
 pub(crate) use self::in_parts::FilterAnswer;
-use super::measured_deletions::RangeDeleted;
+use super::measured_deletions::{MeasuredDeletions, RangeDeletedSum};
 use super::set_aside::SetAside;
 use super::table_descriptor::TableDescriptor;
 use super::{FileContext, NamedFile};
@@ -45,7 +46,7 @@ pub(crate) struct TableFile {
     /// once it was asked for: a table is not opened again and again for what never changes.
     contents: OnceLock<(bool, u64)>,
     /// How much of it range tombstones hide, as far as that was measured.
-    pub(super) measured: Mutex<RangeDeleted>,
+    pub(super) measured: Mutex<MeasuredDeletions>,
 }
 
 impl TableFile {
@@ -117,6 +118,11 @@ impl TableFile {
     pub(super) fn set_run_bytes(&self, bytes: u64) {
         // ORDERING: relaxed; a hint.
         self.run_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What range tombstones hide of the table counts in the sum of a run.
+    pub(super) fn count_range_deleted_in(&self, sum: &RangeDeletedSum) {
+        lock(&self.measured).count_in(sum);
     }
 
     /// A get asks each run for its key, so the smaller a run is, the more often it is asked for

@@ -4,7 +4,9 @@ use tidesdb_base::error::Error;
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
+use tidesdb_lockfree::sync::lock;
 
+use super::measured_deletions::RangeDeleted;
 use super::test_tables::{KEYS, context, table};
 use super::value_log_life::{Extent, ValueLogLife};
 use super::*;
@@ -45,6 +47,44 @@ fn runs_that_a_change_does_not_touch_keep_their_sums() {
     let removed = vec![10, 11];
     let less = merged.with_tables(TableChange { removed, ..TableChange::default() });
     assert_eq!(totals(&less), totals(&merged)[..1]);
+}
+
+/// With one range tombstone each flush looked at all tables.
+#[test]
+fn what_range_tombstones_hide_is_added_up_once_for_a_run() {
+    let context = context();
+    let tables = (0..40).map(|n| table(&context, (2, n / 10), n, n * KEYS));
+    let mut version = Version::of_tables(tables, BTreeMap::new());
+    let (start, end) = (Box::default(), KEYS.to_be_bytes().into());
+    let tombstone = RangeTombstone { start, end, sequence: 100 };
+    version.add_tombstones(&[Arc::new(tombstone)]);
+    let hide = |table: &Arc<TableFile>, versions: u64| {
+        let known = lock(&table.measured).known();
+        let known = RangeDeleted { without_snapshots: versions, ..known };
+        lock(&table.measured).set(known);
+    };
+    let hidden = |version: &Version| -> Vec<u64> {
+        version.runs.iter().map(|run| run.totals.range_deleted()).collect()
+    };
+    for (at, versions) in [(3, 500), (5, 200), (3, 300)] {
+        hide(&version.runs[3].tables[at], versions);
+    }
+    assert_eq!(hidden(&version), [0, 0, 0, 500]);
+    let before = MEASURED_LOOKS.get();
+    let added = vec![table(&context, (1, 7), 50, 0)];
+    let flushed = version.with_tables(TableChange { added, ..TableChange::default() });
+    assert_eq!(MEASURED_LOOKS.get(), before, "tables were looked at");
+    assert_eq!(hidden(&flushed), [0, 0, 0, 0, 500]);
+    assert!(flushed.space.settled < flushed.space.bytes);
+    // A snapshot in front of all is in the way of the tombstone.
+    assert_ne!(flushed.space_for(&[1]).settled, 0);
+    assert!(MEASURED_LOOKS.get() > before);
+    // One is moved to another run, and measured for either.
+    let (moved, moved_to) = (vec![3], (2, 9));
+    let merged = flushed.with_tables(TableChange { moved, moved_to, ..TableChange::default() });
+    assert_eq!(hidden(&merged), [300, 0, 0, 0, 0, 200]);
+    hide(&version.runs[3].tables[3], 1000);
+    assert_eq!((hidden(&merged)[0], hidden(&version)[3]), (1000, 1200));
 }
 
 #[test]
