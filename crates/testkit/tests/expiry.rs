@@ -476,6 +476,8 @@ fn families_share_a_timer_and_need_none_without_expiry() {
             let family = bench.db.create_family(&format!("family {n}"), options.clone()).unwrap();
             family.put_expiring_at(b"key", b"value", NOW + 1_000 + n * 100).unwrap();
             family.flush().unwrap();
+            // The look that the flush has queued. One of a later family would set another timer.
+            bench.scheduler.run_until_idle();
             family
         })
         .collect();

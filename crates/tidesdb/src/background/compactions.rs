@@ -58,6 +58,24 @@ impl Core {
         }
     }
 
+    /// As [`Core::queue_compaction`], by a job of the lane of compactions. A look reads the disk
+    /// where range tombstones are new, and may find thousands of tables: writers wait for flushes.
+    pub(super) fn queue_look(&self, family: &Arc<FamilyState>) {
+        // What ends a pause has all families looked at.
+        if !self.may_compact() || !family.compactions.begin_look() {
+            return;
+        }
+        // Callers who wait for compactions wait for the look that may queue one.
+        family.compactions.job_begins();
+        let family = Arc::clone(family);
+        let job = self.job(move |core| {
+            family.compactions.look_begins();
+            core.queue_compaction(&family);
+            family.compactions.job_ends();
+        });
+        self.env.scheduler.submit_sized(Lane::Compaction, 0, job);
+    }
+
     fn submit_compaction(&self, family: &Arc<FamilyState>, activity: Activity, bytes: u64) {
         if !self.may_compact() || !family.compactions.lock().queue(bytes) {
             return;

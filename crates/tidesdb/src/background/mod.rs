@@ -71,7 +71,7 @@ impl Core {
                     left -= 1;
                     self.work.progress.notify();
                     // Writers at full speed keep this going for as long as they like.
-                    self.schedule_compaction(family);
+                    self.queue_look(family);
                     // Writers who nearly outran the flush would fill the rest while nothing is
                     // written out.
                     self.freeze(family, family.options.freeze_bytes() / 4 * 3);
@@ -85,7 +85,7 @@ impl Core {
             Ok(()) => {
                 family.flushes.failure.take();
                 self.schedule_flush(family);
-                self.schedule_compaction(family);
+                self.queue_look(family);
             }
             Err(e) => self.flush_failed(family, e),
         }

@@ -69,6 +69,7 @@ impl FamilyFlushes {
 pub(crate) type SliceBounds = Arc<[Vec<u8>]>;
 
 /// Compactions of a family.
+// More than a dozen fields: what jobs, looks and callers know of each other.
 #[derive(Debug, Default)]
 pub(crate) struct FamilyCompactions {
     under_way: Mutex<RunningClaims>,
@@ -76,6 +77,8 @@ pub(crate) struct FamilyCompactions {
     jobs: AtomicUsize,
     /// Callers that wait until no compaction is under way.
     callers: AtomicUsize,
+    /// A look for what flushes have left to merge is queued.
+    look_queued: AtomicBool,
     /// A look at whether the family is still being written is due.
     quiet_check: AtomicBool,
     /// A snapshot may be watched that keeps something of the family.
@@ -105,7 +108,7 @@ impl FamilyCompactions {
         self.under_way.try_lock().is_err()
     }
 
-    // ORDERING of jobs and of the check: as for flushes.
+    // ORDERING of jobs, of the look and of the check: as for flushes.
 
     pub(crate) fn job_begins(&self) {
         self.jobs.fetch_add(1, Ordering::SeqCst);
@@ -118,6 +121,16 @@ impl FamilyCompactions {
     /// A compaction is queued or running by itself.
     pub(crate) fn have_jobs(&self) -> bool {
         self.jobs.load(Ordering::SeqCst) > 0
+    }
+
+    /// True for the caller that is to queue a look for the next compaction.
+    pub(crate) fn begin_look(&self) -> bool {
+        !self.look_queued.swap(true, Ordering::SeqCst)
+    }
+
+    /// The look begins: what comes from now on needs another one.
+    pub(crate) fn look_begins(&self) {
+        self.look_queued.store(false, Ordering::SeqCst);
     }
 
     /// True for the caller that is to look later whether the family is still being written.

@@ -123,7 +123,7 @@ fn a_life_with_interrupted_compactions(seed: u64) -> usize {
         for _ in 0..bench.random.index(700) {
             bench.write();
         }
-        for _ in 0..bench.random.index(4) {
+        for _ in 0..bench.random.index(6) {
             bench.scheduler.step();
         }
         match bench.random.index(10) {

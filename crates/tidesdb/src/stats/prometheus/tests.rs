@@ -152,8 +152,8 @@ fn families_with_work_that_waits_are_counted_until_it_is_done() {
     frozen.put(b"key", b"value").unwrap();
     db.core().freeze(frozen.state(), 0);
     assert_eq!(at_work(), [1.0, 1.0]);
-    scheduler.run_until_idle();
     frozen.flush().unwrap();
+    scheduler.run_until_idle();
     assert_eq!(at_work(), [0.0, 0.0]);
 }
 

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use tidesdb_sys::sched::Lane;
 use tidesdb_sys::sync_points::on_sync_points;
 
 use super::*;
@@ -51,4 +52,33 @@ fn each_table_is_looked_at_a_few_times_until_all_are_measured() {
     assert_eq!(version().tables().count(), tables, "nothing is worth a compaction");
     assert!(looks >= tables && looks <= 6 * tables, "{looks} looks at {tables} tables");
     assert!(plans.get() <= 10, "{} plans", plans.get());
+}
+
+/// Each flush looked for compactions twice on its own thread, and measured tables for that.
+#[test]
+fn a_flush_leaves_the_look_for_compactions_to_their_lane() {
+    let scheduler = Arc::new(ManualScheduler::new(1));
+    let components =
+        Components { scheduler: Arc::clone(&scheduler) as _, ..Components::simulated() };
+    let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+    let family = db.create_family("family", FamilyOptions::default().min_disk_space(0)).unwrap();
+    let plans = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&plans);
+    on_sync_points(Some(Rc::new(move |place| {
+        counted.set(counted.get() + usize::from(place == "compaction chosen"));
+    })));
+    let runs = || family.state().current_version().runs.len();
+    for flushes in 1..20 {
+        family.put(b"key", b"value").unwrap();
+        db.core().freeze_and_flush(family.state(), 0);
+        while scheduler.step_lane(Lane::Flush) {}
+        assert_eq!(plans.get(), 0, "flush {flushes} looked");
+        assert_eq!(runs(), flushes);
+        assert!(!db.core().work.jobs.are_done() && family.is_compacting(), "a look is work");
+    }
+    scheduler.run_until_idle();
+    on_sync_points(None);
+    assert!(plans.get() > 0 && plans.get() < 10, "{} plans", plans.get());
+    assert!(db.core().work.jobs.are_done() && !family.is_compacting());
+    assert!(runs() < 19);
 }
