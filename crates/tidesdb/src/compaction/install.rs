@@ -96,7 +96,7 @@ impl Prepared {
 }
 
 /// Range tombstones that one edit lets go of: the catalog is locked as long as it is written.
-const TOMBSTONES_AT_ONCE: usize = 16 << 10;
+const TOMBSTONES_AT_ONCE: usize = if cfg!(test) { 16 } else { 16 << 10 };
 
 /// How often the next version is made without the lock. Beside flushes and compactions that change
 /// it all the time it would come to no end.
@@ -149,46 +149,52 @@ impl Core {
     }
 
     /// Lets go of the range tombstones that no table needs any more. There may be very many of
-    /// them, so they are looked through without a lock. Flushes and compactions that end meanwhile
-    /// do not make that look worthless: only their tables are looked at again, with the lock. The
-    /// caller sees to it that no other thread takes tombstones away meanwhile, so the version that
-    /// is found later has all that were kept.
+    /// them, so they are looked through once, without a lock, and go by one edit after the other.
+    /// Flushes and compactions that end meanwhile do not make that look worthless: only their
+    /// tables are looked at again, with the lock. The view has all of them until the last edit: to
+    /// leave some out means to copy the others. The caller sees to it that no other thread takes
+    /// tombstones away meanwhile, so the version that is found later has all that were kept.
     fn drop_finished_tombstones(&self, family: &Arc<FamilyState>) -> Result<()> {
-        loop {
-            let looked_at = family.current_version();
-            let snapshots = self.isolation.snapshots.list();
-            let Some((finished, kept)) =
-                looked_at.finished_tombstones(&snapshots, TOMBSTONES_AT_ONCE)
-            else {
-                return Ok(());
-            };
-            sync_point("tombstones looked through");
-            let known = looked_at.table_numbers();
+        let looked_at = family.current_version();
+        let snapshots = self.isolation.snapshots.list();
+        let (finished, mut kept) = looked_at.finished_tombstones(&snapshots);
+        if finished.is_empty() {
+            return Ok(());
+        }
+        sync_point("tombstones looked through");
+        let known = looked_at.table_numbers();
+        let mut result = Ok(());
+        let mut chunks = finished.chunks(TOMBSTONES_AT_ONCE);
+        for chunk in chunks.by_ref() {
             let mut catalog = lock(&self.storage.catalog);
             if family.is_dropped() {
                 return Ok(());
             }
-            let version = family.current_version();
-            let (finished, range_tombstones) =
-                version.finished_since(&looked_at, &known, (finished, kept));
-            if finished.is_empty() {
-                return Ok(());
-            }
-            // Few are left, or few can go now: the next compaction looks again.
-            let is_last = finished.len() < TOMBSTONES_AT_ONCE / 2;
-            let family_id = family.id;
-            let changes = finished
+            let [gone, needed] = family.current_version().part_finished(&looked_at, &known, chunk);
+            kept.add(needed);
+            let changes = gone
                 .iter()
                 .cloned()
-                .map(|tombstone| Change::RemoveRangeTombstone { family: family_id, tombstone });
-            catalog.commit(changes.collect())?;
-            family.reads.forgotten_deletions.note(&finished, snapshots.first().copied());
-            let next = Arc::new(Version { range_tombstones, ..(*version).clone() });
-            family.change_view(|view| View { version: next, ..view.clone() });
-            if is_last {
-                return Ok(());
+                .map(|tombstone| Change::RemoveRangeTombstone { family: family.id, tombstone });
+            result = catalog.commit(changes.collect());
+            if result.is_err() {
+                kept.add(gone);
+                break;
             }
+            family.reads.forgotten_deletions.note(&gone, snapshots.first().copied());
+            sync_point("tombstones let go");
         }
+        // As many as the manifest has, also where an edit failed.
+        chunks.for_each(|chunk| kept.add(chunk.to_vec()));
+        let _catalog = lock(&self.storage.catalog);
+        if family.is_dropped() {
+            return Ok(());
+        }
+        let version = family.current_version();
+        let range_tombstones = version.kept_since(&looked_at, kept);
+        let next = Arc::new(Version { range_tombstones, ..(*version).clone() });
+        family.change_view(|view| View { version: next, ..view.clone() });
+        result
     }
 
     /// Makes the next version before the catalog is locked: a freeze, with all commits stopped,

@@ -19,52 +19,54 @@ use tidesdb_files::manifest::TableRecord;
 use super::{Run, TableFile, Version};
 
 impl Version {
-    /// The tombstones that are not needed any more, so many at most, and all others; `None` when
-    /// all are needed. `snapshots` are those that are live, oldest first; what they do not see they
-    /// need not see later either. Looks at every tombstone: not for callers who hold a lock.
+    /// The tombstones that are not needed any more, and all others. `snapshots` are those that are
+    /// live, oldest first; what they do not see they need not see later either. Looks at every
+    /// tombstone: not for callers who hold a lock.
     pub(crate) fn finished_tombstones(
         &self,
         snapshots: &[SequenceNumber],
-        most: usize,
-    ) -> Option<(Vec<Arc<RangeTombstone>>, RangeTombstoneSets)> {
+    ) -> (Vec<Arc<RangeTombstone>>, RangeTombstoneSets) {
         let all = self.range_tombstones.iter().cloned();
         let (needed, mut finished): (Vec<_>, Vec<_>) =
             all.partition(|tombstone| self.needs_tombstone(tombstone));
-        let (mut kept, swallowed) = part_swallowed(needed, snapshots);
+        let (kept, swallowed) = part_swallowed(needed, snapshots);
         finished.extend(swallowed);
-        kept.extend(finished.drain(most.min(finished.len())..));
-        if finished.is_empty() {
-            return None;
-        }
         let mut sets = RangeTombstoneSets::default();
         sets.add(kept);
-        Some((finished, sets))
+        (finished, sets)
     }
 
-    /// Of what an `older` version has found to be finished, what this one does not need either, and
-    /// all its other tombstones. `kept` are the others of the older one, of which none has gone
-    /// meanwhile, and `known` its tables. Looks at the tables that are new since, and at the
-    /// tombstones that are: for a caller who holds a lock.
-    pub(crate) fn finished_since(
+    /// Of what an `older` version, of these tables, has found to be finished: what this one does
+    /// not need either, and what it needs. Looks at the tables that are new since: for a caller who
+    /// holds a lock.
+    pub(crate) fn part_finished(
         &self,
         older: &Self,
         known: &HashSet<u64>,
-        (finished, mut kept): (Vec<Arc<RangeTombstone>>, RangeTombstoneSets),
-    ) -> (Vec<Arc<RangeTombstone>>, RangeTombstoneSets) {
+        finished: &[Arc<RangeTombstone>],
+    ) -> [Vec<Arc<RangeTombstone>>; 2] {
         let added = self.tables_since(older, known);
         let is_needed = |tombstone: &Arc<RangeTombstone>| {
             added.iter().any(|tables| needed_by(tables, tombstone))
         };
-        let (needed, finished): (Vec<_>, Vec<_>) = finished.into_iter().partition(is_needed);
-        kept.add(needed);
+        let (needed, finished) = finished.iter().cloned().partition(is_needed);
+        [finished, needed]
+    }
+
+    /// What an `older` version has kept of its tombstones, and all that are newer. None of those
+    /// that it kept has gone meanwhile.
+    pub(crate) fn kept_since(
+        &self,
+        older: &Self,
+        mut kept: RangeTombstoneSets,
+    ) -> RangeTombstoneSets {
         // Whatever was in memory then is newer than all that the older version had.
         let through = older.range_tombstones.highest_sequence();
         let sets = self.range_tombstones.as_slice().iter();
         let sets = sets.filter(|set| set.highest_sequence() > through);
         let all = sets.flat_map(|set| set.as_slice());
         kept.add(all.filter(|one| one.sequence > through).cloned().collect());
-        debug_assert_eq!(kept.len() + finished.len(), self.range_tombstones.len());
-        (finished, kept)
+        kept
     }
 
     /// The numbers of all tables.

@@ -5,10 +5,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tidesdb_base::options::{DbOptions, FamilyOptions};
+use tidesdb_sim::{FaultError, FaultKind, FaultVfs, SimVfs};
 use tidesdb_sys::sync_points::on_sync_points;
 
+use super::TOMBSTONES_AT_ONCE;
 use crate::db::{Components, Db};
 use crate::family::View;
+use crate::handles::Family;
 use crate::version::Version;
 
 /// With a flush during each look, range tombstones that no table needed stayed as long as there
@@ -50,6 +53,72 @@ fn deletions_go_while_flushes_end() {
     family.compact().unwrap();
     assert_eq!(tombstones(), 0);
     assert_eq!(family.get(&[155]).unwrap(), None);
+}
+
+/// Each sixteen thousand that went took a look at all that were left.
+#[test]
+fn very_many_range_tombstones_are_looked_through_once() {
+    const AT_ONCE: u64 = TOMBSTONES_AT_ONCE as u64;
+    const RANGES: u64 = 20 * AT_ONCE;
+    let faults = FaultVfs::new(SimVfs::new(1));
+    let components = || Components { vfs: Arc::clone(&faults) as _, ..Components::simulated() };
+    let open = || Db::open_with("/db", DbOptions::default(), components()).unwrap();
+    let db = open();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    let counts = Rc::new(Cell::new((0, 0)));
+    let (counted, broken) = (Rc::clone(&counts), Arc::clone(&faults));
+    let fails_after = Rc::new(Cell::new(u64::MAX));
+    let fails = Rc::clone(&fails_after);
+    on_sync_points(Some(Rc::new(move |place| {
+        let (looks, edits) = counted.get();
+        match place {
+            "tombstones looked through" => counted.set((looks + 1, edits)),
+            "tombstones let go" => {
+                counted.set((looks, edits + 1));
+                if edits + 1 == fails.get() {
+                    broken.reset();
+                    broken.fail_call(0, FaultKind::Forever, FaultError::IO);
+                }
+            }
+            _ => {}
+        }
+    })));
+    let count = |family: &Family| family.state().current_version().range_tombstones.len() as u64;
+    let fill = || {
+        for key in 0..2 * RANGES {
+            family.put(key.to_be_bytes(), b"value").unwrap();
+        }
+        family.flush().unwrap();
+        for key in 0..RANGES {
+            family.delete_range(&(2 * key).to_be_bytes(), &(2 * key + 1).to_be_bytes()).unwrap();
+        }
+        family.flush().unwrap();
+        assert_eq!(count(&family), RANGES);
+        counts.set((0, 0));
+    };
+    fill();
+    family.compact().unwrap();
+    assert_eq!((count(&family), counts.get()), (0, (1, 20)));
+    // The fourth edit fails: what is left is what the manifest has.
+    fails_after.set(3);
+    fill();
+    family.compact().unwrap_err();
+    faults.clear_faults();
+    let left = RANGES - 3 * AT_ONCE;
+    assert_eq!((count(&family), counts.get()), (left, (1, 3)));
+    on_sync_points(None);
+    family.put(b"later", b"value").unwrap();
+    family.flush().unwrap();
+    drop((family, db));
+    let db = open();
+    let family = db.family("family").unwrap();
+    assert_eq!(count(&family), left);
+    family.compact().unwrap();
+    assert_eq!(count(&family), 0);
+    for key in 0..2 * RANGES {
+        let value = (key % 2 == 1).then(|| b"value".to_vec());
+        assert_eq!(family.get(&key.to_be_bytes()).unwrap(), value, "{key}");
+    }
 }
 
 /// Commits waited for the lock while tables were counted: a freeze needs it, with the gate closed.

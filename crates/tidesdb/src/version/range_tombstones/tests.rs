@@ -55,14 +55,16 @@ fn what_a_new_table_needs_stays() {
     let context = context();
     let mut older = Version::of_tables([table_of(&context, 1, (0, 5, 90))], BTreeMap::new());
     older.add_tombstones(&[tombstone(0, 10, 50), tombstone(500, 10, 60)]);
-    let (finished, kept) = older.finished_tombstones(&[], 10).unwrap();
+    let (finished, mut kept) = older.finished_tombstones(&[]);
     assert_eq!((finished.len(), kept.len()), (2, 0));
     // A compaction that had begun before the tombstones were known.
     let added = vec![table_of(&context, 2, (505, 5, 0))];
     let mut newer = older.with_tables(TableChange { added, ..TableChange::default() });
     newer.add_tombstones(&[tombstone(0, 10, LATER)]);
-    let (finished, kept) = newer.finished_since(&older, &older.table_numbers(), (finished, kept));
+    let [finished, needed] = newer.part_finished(&older, &older.table_numbers(), &finished);
     assert_eq!(finished, [tombstone(0, 10, 50)]);
+    kept.add(needed);
+    let kept = newer.kept_since(&older, kept);
     let kept: BTreeSet<_> = kept.iter().map(|one| one.sequence).collect();
     assert_eq!(kept, BTreeSet::from([60, LATER]));
 }
@@ -81,15 +83,15 @@ fn what_goes_is_needed_by_no_table() {
         }
         let mut snapshots: Vec<_> = (0..random.below(4)).map(|_| random.below(LATER)).collect();
         snapshots.sort_unstable();
-        let most = 1 + random.index(20);
-        let Some((found, kept)) = older.finished_tombstones(&snapshots, most) else { continue };
+        let (found, mut kept) = older.finished_tombstones(&snapshots);
         let added = new.iter().zip(50..).map(|(&shape, n)| table_of(&context, n, shape)).collect();
         let removed = (1..=old.len() as u64).step_by(2).collect();
         let change = TableChange { added, removed, ..TableChange::default() };
         let mut newer = older.with_tables(change);
         newer.add_tombstones(&tombstones(random, 10, LATER));
-        let (finished, kept) =
-            newer.finished_since(&older, &older.table_numbers(), (found.clone(), kept));
+        let [finished, needed] = newer.part_finished(&older, &older.table_numbers(), &found);
+        kept.add(needed);
+        let kept = newer.kept_since(&older, kept);
         for one in &found {
             let of_new_tables = newer.runs.iter().filter(|run| run.id >= 50);
             let mut tables = of_new_tables.flat_map(|run| run.tables.iter());
