@@ -1,17 +1,20 @@
 //! Starts checks for compactions without a write: when snapshots end, and when time passes.
 //!
 //! Timers are the database's and not of its families. The code that looks for work of a family has
-//! one set for when more of it will have expired, unless one goes off before that. It looks at all
-//! families, so that those which wait cost nothing until then, and those without such values
-//! nothing at all. Times are rounded up, and so shared. One goes off each hour while anything
-//! expires some day: that tries again what has failed, and follows a clock that was put ahead.
+//! one set for when more of it will have expired, unless one goes off before that. It looks at the
+//! families whose time has come, some of them by each job. Those which wait cost next to nothing
+//! until then, and those without such values nothing at all. Times are rounded up, and so shared.
+//! The time comes each hour while anything expires some day: that tries again what has failed, and
+//! follows a clock that was put ahead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sched::Lane;
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::compaction::expiry::{ExpiryRules, first_expiry, first_held, next_look};
 use crate::core::Core;
@@ -21,8 +24,12 @@ use crate::version::Version;
 /// Seconds between two timers at least.
 const LEAST_SECONDS: u64 = 10;
 
-/// Seconds until a timer goes off at most.
+/// Seconds until a timer goes off at most, and until a family of which something has expired is
+/// looked at again.
 const MOST_SECONDS: u64 = 3600;
+
+/// Families that are looked at before others in the lane have their turn.
+const FAMILIES_PER_LOOK: usize = 16;
 
 impl Core {
     /// When only snapshots keep versions in the family's tables, has compactions scheduled again as
@@ -89,12 +96,16 @@ impl Core {
 
     /// Queues another look at the family for when more of it will have expired.
     pub(super) fn await_expiry(&self, family: &FamilyState) {
+        sync_point("look for expired");
         // Not by the time of the oldest snapshot, which may be long ago: what has expired since is
         // looked at when that goes (`watch_holders`), and a timer would go off again and again.
         let now = self.env.clock.unix_seconds();
         let rules = ExpiryRules { now, ..self.expiry_rules(family) };
         if let Some(time) = next_look(&family.compactions.expiry, &family.current_version(), &rules)
         {
+            let soon = time.min(now.saturating_add(MOST_SECONDS));
+            // ORDERING: relaxed; a look too many or an hour late.
+            family.compactions.expiry_look.store(soon, Ordering::Relaxed);
             self.set_expiry_timer(time);
         }
     }
@@ -123,21 +134,40 @@ impl Core {
 
     fn look_for_expired(&self) {
         let now = self.env.clock.unix_seconds();
-        let first = |family: &Arc<FamilyState>| first_expiry(&family.current_version());
+        let due_at = |family: &Arc<FamilyState>| {
+            let first = first_expiry(&family.current_version())?;
+            // ORDERING: see `await_expiry`. None was ever noted: that is long ago.
+            let noted = family.compactions.expiry_look.load(Ordering::Relaxed);
+            Some(if first > now { first } else { noted })
+        };
         let mut families = self.families.all();
-        if let Some(next) = families.iter().filter_map(first).filter(|&time| time > now).min() {
+        if let Some(next) = families.iter().filter_map(due_at).filter(|&time| time > now).min() {
             self.set_expiry_timer(next);
         }
-        families.retain(|family| first(family).is_some_and(|time| time <= now));
+        families.retain(|family| due_at(family).is_some_and(|time| time <= now));
+        self.look_at_expired(families);
+    }
+
+    /// Has compactions scheduled of some of the families; another job does what is left.
+    fn look_at_expired(&self, mut families: Vec<Arc<FamilyState>>) {
+        let left = families.split_off(families.len().min(FAMILIES_PER_LOOK));
         families.iter().for_each(|family| self.schedule_compaction(family));
+        if !left.is_empty() && !self.health.is_closed() {
+            // Behind what else waits in the lane: the next log segment may be among it.
+            self.submit(Lane::Housekeeping, move |core| core.look_at_expired(left));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
     use tidesdb_base::options::{DbOptions, FamilyOptions};
     use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
     use tidesdb_sys::clock::Clock;
+    use tidesdb_sys::sync_points::on_sync_points;
 
     use super::*;
     use crate::db::{Components, Db};
@@ -176,5 +206,61 @@ mod tests {
         drop(snapshot);
         scheduler.run_until_idle();
         assert_eq!(family.state().current_version().tables().count(), 0);
+    }
+
+    /// One job looked at all families of which something had expired.
+    #[test]
+    fn families_are_looked_at_when_their_time_comes_and_some_at_once() {
+        const FAMILIES: usize = 40;
+        let (scheduler, clock) =
+            (Arc::new(ManualScheduler::new(1)), Arc::new(ManualClock::new(1000)));
+        let components = Components {
+            vfs: SimVfs::new(1),
+            scheduler: Arc::clone(&scheduler) as _,
+            clock: Arc::clone(&clock) as _,
+        };
+        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        for n in 0..FAMILIES {
+            let options = FamilyOptions::default().min_disk_space(0);
+            let family = db.create_family(&n.to_string(), options).unwrap();
+            // An eighth of the table expires at 1100, too little for a compaction. Of one family
+            // another eighth does at 1200.
+            for key in 0..80_u64 {
+                let seconds = match key {
+                    0..10 => 100,
+                    10..20 if n == 7 => 200,
+                    _ => 100_000,
+                };
+                let ttl = Duration::from_secs(seconds);
+                family.put_with_ttl(key.to_be_bytes(), [7; 100], ttl).unwrap();
+            }
+            family.flush().unwrap();
+        }
+        scheduler.run_until_idle();
+        let looks = Rc::new(Cell::new(0));
+        let counted = Rc::clone(&looks);
+        on_sync_points(Some(Rc::new(move |place| {
+            counted.set(counted.get() + usize::from(place == "look for expired"));
+        })));
+        let mut at_once = Vec::new();
+        let mut look = || {
+            db.core().look_for_expired();
+            at_once.push(looks.take());
+            while scheduler.step_lane(Lane::Housekeeping) {
+                at_once.push(looks.take());
+            }
+            std::mem::take(&mut at_once)
+        };
+        assert_eq!(look(), [0]);
+        clock.advance(Duration::from_secs(110));
+        assert_eq!(look(), [16, 16, 8]);
+        assert_eq!(look(), [0], "all were looked at");
+        clock.advance(Duration::from_secs(100));
+        let due = look().into_iter().sum::<usize>();
+        assert!(due <= 1, "{due} families");
+        // What has failed meanwhile is tried again.
+        clock.advance(Duration::from_secs(3600));
+        assert_eq!(look(), [16, 16, 8]);
+        on_sync_points(None);
     }
 }

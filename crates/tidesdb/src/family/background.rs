@@ -1,6 +1,6 @@
 //! What background work is done for a family, and why it failed.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tidesdb_base::error::Error;
@@ -89,6 +89,8 @@ pub(crate) struct FamilyCompactions {
     pub covered: Mutex<CoveredTables>,
     /// When tables may go or are to be merged because of what has expired.
     pub expiry: ExpiryOutlooks,
+    /// When the family is to be looked at again because of what will have expired, in Unix seconds.
+    pub expiry_look: AtomicU64,
     /// Range tombstones may have come to their end since they were looked through last.
     pub tombstones_due: AtomicBool,
     /// Held while range tombstones are let go of that no table needs.
