@@ -232,7 +232,8 @@ impl fmt::Display for Event {
 /// background work (flushes, compactions, closing, writes to a family that is at its limits): its
 /// thread may be the one that is waited for. Such a call ends with an error of kind `Stalled` after
 /// `stall_timeout_ms`; closing, on the thread that reports the event, does so at once with one of
-/// kind `Invalid`, and the database stays open. Events that a listener causes itself are not passed on to it.
+/// kind `Invalid`, and the database stays open. Events that a listener causes itself are not passed
+/// on to it.
 ///
 /// A panic of the listener is caught: it is reported by the process's panic hook, the first one by
 /// [`Event::FunctionPanicked`] as well, and has no other effect.
