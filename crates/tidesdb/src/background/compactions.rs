@@ -70,7 +70,9 @@ impl Core {
         let family = Arc::clone(family);
         let job = self.job(move |core| {
             family.compactions.look_begins();
-            core.queue_compaction(&family);
+            if !core.health.is_closed() && !family.is_dropped() {
+                core.queue_compaction(&family);
+            }
             family.compactions.job_ends();
         });
         self.env.scheduler.submit_sized(Lane::Compaction, 0, job);

@@ -183,6 +183,8 @@ impl Core {
             }
             family.reads.forgotten_deletions.note(&gone, snapshots.first().copied());
             sync_point("tombstones let go");
+            drop(catalog);
+            sync_point("between edits of tombstones");
         }
         // As many as the manifest has, also where an edit failed.
         chunks.for_each(|chunk| kept.add(chunk.to_vec()));

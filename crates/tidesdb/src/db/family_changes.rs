@@ -68,10 +68,13 @@ impl Core {
         catalog.change_families(changes)?;
         sync_point("copy in the manifest");
         self.restate_manifest_later(&mut catalog);
+        // Those of the manifest: the view may have some still that a compaction lets go of.
+        let known = catalog.state.families.get(&id).map(|copy| &copy.range_tombstones);
+        let tombstones = known.into_iter().flatten().cloned().collect();
         let view = View {
             active: Arc::new(Memtable::new(&self.memory.pool)),
             frozen: Vec::new(),
-            version: Arc::new(source.current_version().for_another_family()),
+            version: Arc::new(source.current_version().for_another_family(tombstones)),
         };
         let options = source.options.load_full();
         let (database, budget) = (self.env.identity, &self.memory.budget);

@@ -55,7 +55,7 @@ use std::sync::Arc;
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::Error;
-use tidesdb_base::range_tombstone::RangeTombstoneSets;
+use tidesdb_base::range_tombstone::{RangeTombstone, RangeTombstoneSets};
 use tidesdb_sys::sync_points::sync_point;
 
 pub(crate) use self::catalog::{Catalog, InDoubt, restate_beside};
@@ -264,7 +264,7 @@ impl Version {
     /// The same files as another family has them: shared, and let go of by each family on its own.
     /// Of the value logs only those that tables point into. The manifest names them for that
     /// family.
-    pub(crate) fn for_another_family(&self) -> Self {
+    pub(crate) fn for_another_family(&self, tombstones: Vec<Arc<RangeTombstone>>) -> Self {
         let tables = self
             .runs
             .iter()
@@ -274,7 +274,7 @@ impl Version {
         let value_logs = self.value_logs.values().filter(is_referenced);
         let value_logs = value_logs.map(|file| (file.number, file.for_another_family()));
         let mut copy = Self::of_tables(tables, value_logs.collect());
-        copy.range_tombstones = self.range_tombstones.clone();
+        copy.range_tombstones.add(tombstones);
         copy
     }
 

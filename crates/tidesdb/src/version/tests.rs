@@ -358,7 +358,7 @@ fn a_copy_settles_value_logs_for_itself_alone() {
     let file = ValueLogFile::new(&context, 10, life);
     let logs = BTreeMap::from([(10, Arc::clone(&file))]);
     let version = Version::of_tables([table(&context, (1, 0), 10, 0)], logs);
-    let copy = version.for_another_family();
+    let copy = version.for_another_family(Vec::new());
     let copied = copy.value_logs.get(&10).unwrap();
     // A flush of the copy.
     copied.change_life(|life| life.settle(100));

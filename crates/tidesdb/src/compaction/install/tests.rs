@@ -55,6 +55,40 @@ fn deletions_go_while_flushes_end() {
     assert_eq!(family.get(&[155]).unwrap(), None);
 }
 
+/// The copy had tombstones that its manifest did not have, and could never let go of them.
+#[test]
+fn a_copy_that_is_made_while_deletions_go_has_those_of_the_manifest() {
+    let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    for key in 0..200_u8 {
+        family.put(&[key], b"value").unwrap();
+    }
+    family.flush().unwrap();
+    family.delete_range(&[10], &[20]).unwrap();
+    family.flush().unwrap();
+    let copies = Rc::new(Cell::new(0));
+    let (made, cloned) = (Rc::clone(&copies), db.clone());
+    on_sync_points(Some(Rc::new(move |place| {
+        if place == "between edits of tombstones" && made.replace(1) == 0 {
+            cloned.clone_family("family", "copy").unwrap();
+        }
+    })));
+    family.compact().unwrap();
+    on_sync_points(None);
+    assert_eq!(copies.get(), 1);
+    let copy = db.family("copy").unwrap();
+    for family in [&family, &copy] {
+        family.put(&[30], b"later").unwrap();
+        family.flush().unwrap();
+        family.compact().unwrap();
+        assert_eq!(family.state().current_version().range_tombstones.len(), 0);
+        assert_eq!(
+            (family.get(&[15]).unwrap(), family.iter().unwrap().entries().count()),
+            (None, 190)
+        );
+    }
+}
+
 /// Each sixteen thousand that went took a look at all that were left.
 #[test]
 fn very_many_range_tombstones_are_looked_through_once() {
