@@ -134,29 +134,40 @@ impl Core {
 
     fn look_for_expired(&self) {
         let now = self.env.clock.unix_seconds();
-        let due_at = |family: &Arc<FamilyState>| {
-            let first = first_expiry(&family.current_version())?;
-            // ORDERING: see `await_expiry`. None was ever noted: that is long ago.
-            let noted = family.compactions.expiry_look.load(Ordering::Relaxed);
-            Some(if first > now { first } else { noted })
-        };
         let mut families = self.families.all();
-        if let Some(next) = families.iter().filter_map(due_at).filter(|&time| time > now).min() {
+        let times = families.iter().filter_map(|family| expiry_due_at(family, now));
+        if let Some(next) = times.filter(|&time| time > now).min() {
             self.set_expiry_timer(next);
         }
-        families.retain(|family| due_at(family).is_some_and(|time| time <= now));
+        families.retain(|family| is_expiry_due(family, now));
         self.look_at_expired(families);
     }
 
-    /// Has compactions scheduled of some of the families; another job does what is left.
+    /// Has compactions scheduled of some of the families that are due; another job does what is
+    /// left.
     fn look_at_expired(&self, mut families: Vec<Arc<FamilyState>>) {
         let left = families.split_off(families.len().min(FAMILIES_PER_LOOK));
+        // Another timer may have gone off meanwhile, and have had them looked at.
+        let now = self.env.clock.unix_seconds();
+        families.retain(|family| is_expiry_due(family, now));
         families.iter().for_each(|family| self.schedule_compaction(family));
         if !left.is_empty() && !self.health.is_closed() {
             // Behind what else waits in the lane: the next log segment may be among it.
             self.submit(Lane::Housekeeping, move |core| core.look_at_expired(left));
         }
     }
+}
+
+/// When the family is to be looked at because of what has expired; `None` when nothing ever will.
+fn expiry_due_at(family: &FamilyState, now: u64) -> Option<u64> {
+    let first = first_expiry(&family.current_version())?;
+    // ORDERING: see `await_expiry`. None was ever noted: that is long ago.
+    let noted = family.compactions.expiry_look.load(Ordering::Relaxed);
+    Some(if first > now { first } else { noted })
+}
+
+fn is_expiry_due(family: &FamilyState, now: u64) -> bool {
+    expiry_due_at(family, now).is_some_and(|time| time <= now)
 }
 
 #[cfg(test)]
@@ -172,9 +183,7 @@ mod tests {
     use super::*;
     use crate::db::{Components, Db};
 
-    /// A timer went off every ten seconds for as long as a snapshot lived.
-    #[test]
-    fn what_a_snapshot_holds_is_looked_at_when_that_goes() {
+    fn open() -> (Db, Arc<ManualScheduler>, Arc<ManualClock>) {
         let (scheduler, clock) =
             (Arc::new(ManualScheduler::new(1)), Arc::new(ManualClock::new(1000)));
         let components = Components {
@@ -182,7 +191,13 @@ mod tests {
             scheduler: Arc::clone(&scheduler) as _,
             clock: Arc::clone(&clock) as _,
         };
-        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        (Db::open_with("/db", DbOptions::default(), components).unwrap(), scheduler, clock)
+    }
+
+    /// A timer went off every ten seconds for as long as a snapshot lived.
+    #[test]
+    fn what_a_snapshot_holds_is_looked_at_when_that_goes() {
+        let (db, scheduler, clock) = open();
         let options = FamilyOptions::default().min_disk_space(0);
         let family = db.create_family("family", options).unwrap();
         // The first has expired before the snapshot, the others after it.
@@ -212,14 +227,7 @@ mod tests {
     #[test]
     fn families_are_looked_at_when_their_time_comes_and_some_at_once() {
         const FAMILIES: usize = 40;
-        let (scheduler, clock) =
-            (Arc::new(ManualScheduler::new(1)), Arc::new(ManualClock::new(1000)));
-        let components = Components {
-            vfs: SimVfs::new(1),
-            scheduler: Arc::clone(&scheduler) as _,
-            clock: Arc::clone(&clock) as _,
-        };
-        let db = Db::open_with("/db", DbOptions::default(), components).unwrap();
+        let (db, scheduler, clock) = open();
         for n in 0..FAMILIES {
             let options = FamilyOptions::default().min_disk_space(0);
             let family = db.create_family(&n.to_string(), options).unwrap();

@@ -70,7 +70,7 @@ impl Core {
         let family = Arc::clone(family);
         let job = self.job(move |core| {
             family.compactions.look_begins();
-            if !core.health.is_closed() && !family.is_dropped() {
+            if core.may_compact() && !core.health.is_closed() && !family.is_dropped() {
                 core.queue_compaction(&family);
             }
             family.compactions.job_ends();

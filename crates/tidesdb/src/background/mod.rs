@@ -115,12 +115,14 @@ impl Core {
         }
     }
 
-    /// Gives back what only the next burst of writes would need: free log segments and the memory
-    /// of former memtables.
+    /// Gives back what only the next burst of writes would need: free log segments, the memory of
+    /// former memtables, and what the block cache leaves to them.
     fn release_spare(&self) {
         self.storage.log.remove_free_segments();
         self.memory.pool.release_idle();
         self.memory.buffer_pool.release();
+        self.memory.budget.forget_memtables();
+        self.review_memory();
     }
 
     /// From now on files that nothing refers to any more are deleted in the background, whichever

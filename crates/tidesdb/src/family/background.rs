@@ -130,9 +130,10 @@ impl FamilyCompactions {
         !self.look_queued.swap(true, Ordering::SeqCst)
     }
 
-    /// The look begins: what comes from now on needs another one.
+    /// The look begins, and sees what was there when it was asked for: what comes from now on needs
+    /// another one.
     pub(crate) fn look_begins(&self) {
-        self.look_queued.store(false, Ordering::SeqCst);
+        self.look_queued.swap(false, Ordering::SeqCst);
     }
 
     /// True for the caller that is to look later whether the family is still being written.

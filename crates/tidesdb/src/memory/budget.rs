@@ -303,6 +303,12 @@ impl MemoryBudget {
         let _ = most.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
+    /// Forgets what memtables once took, where nothing is written any more. The next plan goes by
+    /// it.
+    pub(crate) fn forget_memtables(&self) {
+        self.most_memtables.store(self.memtables.used_bytes(), Ordering::Relaxed);
+    }
+
     /// Makes a plan from what is held now, and has block cache and recycled blocks follow it.
     pub(crate) fn review(&self) -> MemoryPlan {
         self.grown.store(0, Ordering::Relaxed);

@@ -11,7 +11,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidesdb_base::error::{Error, Result};
-use tidesdb_base::event::{Event, StallReason};
+use tidesdb_base::event::{Event, MemoryLevel, StallReason};
+use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::Core;
@@ -200,7 +201,13 @@ impl Core {
         let mut wait = WriterStall::new(self, family, no_wait);
         loop {
             let plan = self.review_memory();
-            let flushing = self.memory.budget.held_by(Holder::Frozen);
+            let frozen_bytes = || self.memory.budget.held_by(Holder::Frozen);
+            let mut flushing = frozen_bytes();
+            if flushing == 0 && plan.level == MemoryLevel::Critical && !no_wait {
+                // Another thread may be choosing what to freeze.
+                drop(lock(&self.flow.choosing_memtables));
+                flushing = frozen_bytes();
+            }
             let rate = self.flow.flushes.bytes_per_second(wait.now());
             match memory_pace(plan.level, plan.room_bytes, flushing, rate) {
                 Pace::Free => break,

@@ -97,6 +97,7 @@ mod tests {
     use super::*;
     use crate::db::{Components, Db};
     use crate::family::FamilyState;
+    use crate::memory::BoundedCache;
 
     fn open(scheduler: &Arc<ManualScheduler>, mib: u64) -> Db {
         let components = Components {
@@ -223,5 +224,25 @@ mod tests {
         scheduler.run_until_idle();
         assert_eq!(frozen(), 0);
         assert!(state.view.load().active.is_empty());
+    }
+
+    /// Reads that follow a load had the block cache that the memtables of the load had left.
+    #[test]
+    fn at_rest_the_block_cache_takes_what_memtables_once_took() {
+        let options = DbOptions::default().max_memory_usage(64 << 20).block_cache_bytes(64 << 20);
+        let db = Db::open_with("/db", options, Components::simulated()).unwrap();
+        let options = FamilyOptions::default().write_buffer_size(64 << 20);
+        let family = db.create_family("family", options.klog_value_threshold(1 << 20)).unwrap();
+        let cache_bytes = || db.core().storage.files.blocks.capacity_bytes();
+        let before = cache_bytes();
+        for n in 0..30_000_u32 {
+            family.put(n.to_be_bytes(), [7; 1000]).unwrap();
+        }
+        family.flush().unwrap();
+        let loaded = cache_bytes();
+        db.wait_idle().unwrap();
+        let at_rest = cache_bytes();
+        assert!(loaded < before / 4 * 3, "{loaded} of {before}: nothing was put to the test");
+        assert!(at_rest > before / 10 * 9, "{at_rest} of {before}");
     }
 }

@@ -85,3 +85,27 @@ fn waiting_writers_look_for_a_failed_flush_once_after_it() {
     other.take_failure().unwrap();
     assert_eq!(other.failures, 1);
 }
+
+/// Writers who came while another chose what to freeze found nothing frozen, and went on.
+#[test]
+fn a_writer_waits_for_the_one_that_chooses_what_to_freeze() {
+    let options = DbOptions::default().max_memory_usage(16 << 20).log_segment_bytes(64 << 10);
+    let db = Db::open_with("/db", options, Components::simulated()).unwrap();
+    let family = db.create_family("family", FamilyOptions::default()).unwrap();
+    let core = db.core();
+    let budget = &core.memory.budget;
+    let _scans = budget.reserve(Holder::Scans, budget.bytes() - budget.held().total());
+    let choosing = lock(&core.flow.choosing_memtables);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| core.wait_for_memory(family.state(), false));
+        std::thread::sleep(Duration::from_millis(100));
+        let went_on = waits.is_finished();
+        drop(choosing);
+        waits.join().unwrap().unwrap();
+        assert!(!went_on);
+    });
+    let chosen = lock(&core.flow.choosing_memtables);
+    // One that must not wait is refused, or goes on.
+    let _ = core.wait_for_memory(family.state(), true);
+    drop(chosen);
+}
