@@ -98,10 +98,6 @@ impl Prepared {
 /// Range tombstones that one edit lets go of: the catalog is locked as long as it is written.
 const TOMBSTONES_AT_ONCE: usize = if cfg!(test) { 16 } else { 16 << 10 };
 
-/// How often the next version is made without the lock. Beside flushes and compactions that change
-/// it all the time it would come to no end.
-const MOST_UNLOCKED_TRIES: usize = 3;
-
 /// Looks at range tombstones by one compaction, for those that ended meanwhile as well. What is due
 /// after that waits for the next one.
 const MOST_LOOKS: usize = 4;
@@ -170,7 +166,12 @@ impl Core {
             if family.is_dropped() {
                 return Ok(());
             }
-            let [gone, needed] = family.current_version().part_finished(&looked_at, &known, chunk);
+            // Of a look that has panicked the manifest may have let go of some.
+            let listed =
+                catalog.state.families.get(&family.id).map(|state| &state.range_tombstones);
+            let is_listed = |one: &&Arc<_>| listed.is_some_and(|listed| listed.contains(*one));
+            let chunk: Vec<_> = chunk.iter().filter(is_listed).cloned().collect();
+            let [gone, needed] = family.current_version().part_finished(&looked_at, &known, &chunk);
             kept.add(needed);
             let changes = gone
                 .iter()
@@ -199,36 +200,35 @@ impl Core {
         result
     }
 
-    /// Makes the next version before the catalog is locked: a freeze, with all commits stopped,
-    /// waits for the thread that holds the lock, and there may be very many tables. Where the
-    /// version has changed meanwhile it is made anew, the last time with the lock held.
+    /// Locks the catalog, with the version that follows the one in force. Otherwise removes what
+    /// was written.
     fn prepare_tables(
         &self,
         family: &FamilyState,
         merged: &CompactionResult,
     ) -> Result<(MutexGuard<'_, Catalog>, Prepared)> {
         let (change, value_logs) = (merged.table_change(self), merged.new_value_logs(self));
-        let mut held = None;
-        for tries in 1.. {
+        let is_dropped = || family.is_dropped();
+        let prepare = || {
             let version = family.current_version();
             // A drop marks the family before it takes its files out of the view.
-            if family.is_dropped() {
-                break;
+            if is_dropped() {
+                return None;
             }
             debug_assert!(merged.inputs_are_in(&version), "inputs of a compaction have gone");
-            let prepared = Prepared::new(version, change.clone(), &value_logs);
-            let catalog = held.take().unwrap_or_else(|| {
-                sync_point("compaction prepared");
-                lock(&self.storage.catalog)
-            });
-            if family.is_dropped() {
-                break;
-            }
-            if Arc::ptr_eq(&prepared.of, &family.current_version()) {
-                return Ok((catalog, prepared));
-            }
-            held = (tries >= MOST_UNLOCKED_TRIES).then_some(catalog);
+            Some(Prepared::new(version, change.clone(), &value_logs))
+        };
+        let is_in_force =
+            |prepared: &Prepared| Arc::ptr_eq(&prepared.of, &family.current_version());
+        let is_current = |prepared: &Option<Prepared>| {
+            is_dropped() || prepared.as_ref().is_some_and(is_in_force)
+        };
+        let again = |prepared: &mut Option<Prepared>| *prepared = prepare();
+        let (catalog, prepared) = self.storage.lock_prepared(prepare(), is_current, again);
+        if let Some(prepared) = prepared.filter(|_| !is_dropped()) {
+            return Ok((catalog, prepared));
         }
+        drop(catalog);
         remove_written(self.env.vfs.as_ref(), &merged.written);
         Err(family.dropped_error())
     }

@@ -3,16 +3,21 @@
 mod closed_value_logs;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tidesdb_base::entry::SequenceNumber;
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::file_numbers::FileNumbers;
 use tidesdb_lockfree::sync::lock;
+use tidesdb_sys::sync_points::sync_point;
 
 use crate::family::FamilyState;
 use crate::version::{Catalog, FileContext, Orphans, TableFile, TornManifest};
 use crate::wal::{LeftOut, Wal};
+
+/// How often what changes a version is prepared without the lock of the catalog. Beside flushes and
+/// compactions that change it all the time it would come to no end.
+const MOST_UNLOCKED_TRIES: usize = 3;
 
 /// The files of a database, as far as no family alone has them.
 #[derive(Debug)]
@@ -63,6 +68,35 @@ impl Storage {
         let (replayed_through, catalog) = (ReplayedThrough::default(), Mutex::new(catalog));
         let orphans = Mutex::new(orphans);
         Self { numbers, log, replayed_through, catalog, files, orphans, left_out, torn }
+    }
+
+    /// Locks the catalog with something `prepared` that is true of the versions in force: no other
+    /// thread changes one then. It is prepared before, since a freeze, with all commits stopped,
+    /// waits for the thread that holds the lock, and there may be very many tables. Where a version
+    /// has changed meanwhile it is prepared again, the last time with the lock held.
+    pub(crate) fn lock_prepared<P>(
+        &self,
+        mut prepared: P,
+        is_current: impl Fn(&P) -> bool,
+        prepare_again: impl Fn(&mut P),
+    ) -> (MutexGuard<'_, Catalog>, P) {
+        let lock_after = || {
+            sync_point("prepared for the catalog");
+            lock(&self.catalog)
+        };
+        for _ in 1..MOST_UNLOCKED_TRIES {
+            let catalog = lock_after();
+            if is_current(&prepared) {
+                return (catalog, prepared);
+            }
+            drop(catalog);
+            prepare_again(&mut prepared);
+        }
+        let catalog = lock_after();
+        if !is_current(&prepared) {
+            prepare_again(&mut prepared);
+        }
+        (catalog, prepared)
     }
 
     /// Gives a table that may have been replaced its space back, for the next one.

@@ -51,12 +51,12 @@ impl Core {
             return Err(source.dropped_error());
         }
         self.families.check_new_name(name)?;
+        check_number_of_families(lock(&self.storage.catalog).state.families.len() + 1)?;
         // The manifest says of a file that is appended to how long it is once it is closed, and for
         // the family that appends alone. So none is open that the copy has.
         let mut writer = lock(&source.writes.direct_values);
         let closed = self.storage.close_locked(&source, &mut writer);
         let mut catalog = lock(&self.storage.catalog);
-        check_number_of_families(catalog.state.families.len() + 1)?;
         let id = catalog.state.next_family;
         let mut changes = catalog.still_listed(closed);
         changes.extend([

@@ -1,23 +1,13 @@
-//! What flushes make of the versions of their families.
-//!
-//! Made before the catalog is locked: there may be very many tables and range tombstones, and a
-//! freeze, with all commits stopped, waits for the thread that changes the view. Where the version
-//! has changed by the time of the lock it is made anew, the last time with the lock held.
+//! What flushes make of the versions of their families, before the catalog is locked.
 
 use std::sync::{Arc, MutexGuard};
 
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::TableRecord;
-use tidesdb_lockfree::sync::lock;
-use tidesdb_sys::sync_points::sync_point;
 
 use super::Flushed;
 use crate::core::Core;
 use crate::version::{Catalog, TableChange, Version, table_needs, table_overlaps};
-
-/// How often versions are made without the lock. Beside flushes and compactions that change them
-/// all the time it would come to no end.
-const MOST_UNLOCKED_TRIES: usize = 3;
 
 /// What a flush makes of the version of its family.
 pub(super) struct Prepared {
@@ -74,33 +64,23 @@ impl Flushed {
 }
 
 impl Core {
-    /// Makes of the versions of all families what these flushes make of them, and locks the
-    /// catalog: nothing else changes a version.
+    /// Locks the catalog, with what these flushes make of the versions in force.
     pub(super) fn prepare_flushes(
         &self,
         flushes: &[Flushed],
     ) -> (MutexGuard<'_, Catalog>, Vec<Prepared>) {
-        let mut prepared: Vec<_> = flushes.iter().map(|f| f.prepare(flushes)).collect();
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            sync_point("flush prepared");
-            let catalog = lock(&self.storage.catalog);
-            let is_changed = |(flushed, prepared): (&Flushed, &Prepared)| {
-                !Arc::ptr_eq(&prepared.of, &flushed.family.current_version())
-            };
-            if !flushes.iter().zip(&prepared).any(is_changed) {
-                return (catalog, prepared);
-            }
-            let held = (tries >= MOST_UNLOCKED_TRIES).then_some(catalog);
-            for (flushed, prepared) in flushes.iter().zip(&mut prepared) {
-                if is_changed((flushed, prepared)) {
+        let all: Vec<_> = flushes.iter().map(|flushed| flushed.prepare(flushes)).collect();
+        let is_in_force = |(flushed, prepared): (&Flushed, &Prepared)| {
+            Arc::ptr_eq(&prepared.of, &flushed.family.current_version())
+        };
+        let are_current = |all: &Vec<Prepared>| flushes.iter().zip(all).all(is_in_force);
+        let again = |all: &mut Vec<Prepared>| {
+            for (flushed, prepared) in flushes.iter().zip(all) {
+                if !is_in_force((flushed, prepared)) {
                     *prepared = flushed.prepare(flushes);
                 }
             }
-            if let Some(catalog) = held {
-                return (catalog, prepared);
-            }
-        }
+        };
+        self.storage.lock_prepared(all, are_current, again)
     }
 }

@@ -79,34 +79,29 @@ impl MemtableSource {
 
     /// Goes to a key that the snapshot sees, as far as the scan goes and no further: behind its
     /// end there may be millions that are newer.
-    fn settle_forward(&mut self) -> Result<()> {
-        self.valid = false;
-        while self.cursor.valid() {
-            if self.take_visible() {
-                self.valid = true;
-                break;
+    #[inline]
+    fn settle(
+        &mut self,
+        is_outside: impl Fn(&Bounds, &[u8]) -> bool,
+        step: impl Fn(&mut OwnedCursor<MemtableIndex>),
+    ) -> Result<()> {
+        loop {
+            self.valid = self.cursor.valid() && self.take_visible();
+            let ends =
+                self.valid || !self.cursor.valid() || is_outside(&self.bounds, self.cursor.key());
+            if ends {
+                return Ok(());
             }
-            if self.bounds.end_at(self.cursor.key()) {
-                break;
-            }
-            self.cursor.next();
+            step(&mut self.cursor);
         }
-        Ok(())
+    }
+
+    fn settle_forward(&mut self) -> Result<()> {
+        self.settle(Bounds::end_at, OwnedCursor::next)
     }
 
     fn settle_backward(&mut self) -> Result<()> {
-        self.valid = false;
-        while self.cursor.valid() {
-            if self.take_visible() {
-                self.valid = true;
-                break;
-            }
-            if self.bounds.begin_behind(self.cursor.key()) {
-                break;
-            }
-            self.cursor.prev();
-        }
-        Ok(())
+        self.settle(Bounds::begin_behind, OwnedCursor::prev)
     }
 
     pub(super) fn seek(&mut self, key: &[u8]) -> Result<()> {

@@ -171,7 +171,7 @@ fn versions_are_made_without_the_lock_unless_they_change_all_the_time() {
                 let is_free = db.core().storage.catalog.try_lock().is_ok();
                 made.set(if is_free { (free + 1, locked) } else { (free, locked + 1) });
             }
-            "flush prepared" | "compaction prepared" if changes.get() => {
+            "prepared for the catalog" if changes.get() => {
                 state.change_view(|view| {
                     let version = Arc::new(Version::clone(&view.version));
                     View { version, ..view.clone() }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -103,6 +103,19 @@ fn a_commit_that_is_outrun_looks_a_few_times_and_writes_its_values_once() {
     assert_eq!(b.get(b"large").unwrap(), None);
 }
 
+/// Commits, and stops until it may go on once the transaction is judged and has its place.
+fn commit_in_two(mut slow: Transaction, stopped: Sender<()>, may_go_on: Receiver<()>) {
+    let stops = Cell::new(true);
+    on_sync_points(Some(Rc::new(move |place| {
+        if place == "checked" && stops.take() {
+            stopped.send(()).unwrap();
+            may_go_on.recv().unwrap();
+        }
+    })));
+    slow.commit().unwrap();
+    on_sync_points(None);
+}
+
 /// One that began, and one that committed, held the lock of the dependencies while it waited for a
 /// commit in front to become visible. All others waited with it, to begin and to end.
 #[test]
@@ -121,18 +134,7 @@ fn the_lock_is_not_held_while_a_commit_in_front_takes_long() {
         let (go_on, may_go_on) = channel();
         let (ended, has_ended) = channel();
         thread::scope(|scope| {
-            scope.spawn(move || {
-                let (at_once, stop) = (Cell::new(true), may_go_on);
-                on_sync_points(Some(Rc::new(move |place| {
-                    // It was judged.
-                    if place == "checked" && at_once.take() {
-                        stopped.send(()).unwrap();
-                        stop.recv().unwrap();
-                    }
-                })));
-                slow.commit().unwrap();
-                on_sync_points(None);
-            });
+            scope.spawn(move || commit_in_two(slow, stopped, may_go_on));
             is_stopped.recv().unwrap();
             let others = db.clone();
             scope.spawn(move || match commits {
@@ -166,18 +168,7 @@ fn what_a_commit_of_many_keys_has_waited_for_is_looked_at_before_it_takes_its_pl
     let (stopped, is_stopped) = channel();
     let (go_on, may_go_on) = channel();
     let places = thread::scope(|scope| {
-        scope.spawn(move || {
-            let (at_once, stop) = (Cell::new(true), may_go_on);
-            on_sync_points(Some(Rc::new(move |place| {
-                // It was judged, and has its place.
-                if place == "checked" && at_once.take() {
-                    stopped.send(()).unwrap();
-                    stop.recv().unwrap();
-                }
-            })));
-            slow.commit().unwrap();
-            on_sync_points(None);
-        });
+        scope.spawn(move || commit_in_two(slow, stopped, may_go_on));
         is_stopped.recv().unwrap();
         let committed = scope.spawn(move || {
             let places = Rc::new(Cell::new(0));

@@ -61,6 +61,19 @@ fn files_and_space(sim: &SimVfs, db: &Db, family: &Family) -> (Vec<u64>, u64) {
     (numbers, sim.free_bytes(Path::new("/db")).unwrap())
 }
 
+/// A collection changes nothing while others have the files, and frees so much once they let go.
+fn frees_once_let_go(sim: &SimVfs, (db, family): (&Db, &Family), let_go: LetGo, least: u64) {
+    let before = files_and_space(sim, db, family);
+    let reclaim = || db.core().reclaim_tables(family.state()).unwrap();
+    assert_eq!(reclaim(), Left::Shared, "there is more to do later");
+    assert_eq!(files_and_space(sim, db, family), before);
+    let_go(db, sim);
+    let (_, shared) = files_and_space(sim, db, family);
+    assert_eq!(reclaim(), Left::Nothing);
+    let (_, free) = files_and_space(sim, db, family);
+    assert!(free > shared + least, "{free} bytes are free, {shared} were");
+}
+
 /// Each table was written anew beside the old one, which stayed.
 #[test]
 fn a_table_that_others_have_as_well_is_not_written_anew() {
@@ -71,15 +84,7 @@ fn a_table_that_others_have_as_well_is_not_written_anew() {
             family.delete(n.to_be_bytes()).unwrap();
         }
         family.flush().unwrap();
-        let before = files_and_space(&sim, &db, &family);
-        let left = db.core().reclaim_tables(family.state()).unwrap();
-        assert_eq!(files_and_space(&sim, &db, &family), before);
-        assert_eq!(left, Left::Shared, "there is more to do later");
-        let_go(&db, &sim);
-        let (_, shared) = files_and_space(&sim, &db, &family);
-        assert_eq!(db.core().reclaim_tables(family.state()).unwrap(), Left::Nothing);
-        let (_, free) = files_and_space(&sim, &db, &family);
-        assert!(free > shared + 150_000, "{free} bytes are free, {shared} were");
+        frees_once_let_go(&sim, (&db, &family), let_go, 150_000);
         assert_eq!(family.iter().unwrap().entries().count(), 100);
     }
 }
@@ -95,16 +100,8 @@ fn a_value_log_that_others_have_as_well_is_not_emptied() {
         }
         // The family has another table now, and the value log still.
         family.compact().unwrap();
-        let before = files_and_space(&sim, &db, &family);
-        assert_eq!(before.0.len(), 2);
-        let left = db.core().reclaim_tables(family.state()).unwrap();
-        assert_eq!(files_and_space(&sim, &db, &family), before);
-        assert_eq!(left, Left::Shared, "there is more to do later");
-        let_go(&db, &sim);
-        let (_, shared) = files_and_space(&sim, &db, &family);
-        assert_eq!(db.core().reclaim_tables(family.state()).unwrap(), Left::Nothing);
-        let (_, free) = files_and_space(&sim, &db, &family);
-        assert!(free > shared + 60_000, "{free} bytes are free, {shared} were");
+        assert_eq!(files_and_space(&sim, &db, &family).0.len(), 2);
+        frees_once_let_go(&sim, (&db, &family), let_go, 60_000);
         assert_eq!(family.iter().unwrap().entries().count(), 225);
     }
 }
