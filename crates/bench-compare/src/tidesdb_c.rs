@@ -37,8 +37,6 @@ const CONFLICT: c_int = -7;
 const MEMORY_LIMIT: c_int = -9;
 const UNKNOWN: c_int = -11;
 const BUSY: c_int = -14;
-/// The threshold where no values are to live in value logs.
-const NO_SEPARATION: u64 = 1 << 30;
 /// Longest time that a call which asks to be repeated is repeated.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -225,7 +223,7 @@ fn configure_family(api: &Api, options: &EngineOptions) -> FamilyConfig {
     config.enable_bloom_filter = c_int::from(options.bloom_bits > 0);
     let bits = f64::from(options.bloom_bits);
     config.bloom_fpr = (-bits * std::f64::consts::LN_2.powi(2)).exp().clamp(1e-6, 0.999);
-    config.klog_value_threshold = to_size(options.separation().unwrap_or(NO_SEPARATION));
+    config.klog_value_threshold = to_size(options.separation_threshold());
     let mut queued = options.memtable_count.saturating_sub(1).max(1);
     if api.wait_idle.is_some() {
         // The library of this engine: as many as its adapter in Rust lets wait.

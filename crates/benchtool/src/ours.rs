@@ -40,9 +40,6 @@ pub(crate) fn infos() -> [EngineInfo; 2] {
     })
 }
 
-/// The threshold where no values are to live in value logs: the engine's largest.
-const NO_SEPARATION: u64 = 1 << 30;
-
 fn failed(call: &str) -> impl FnOnce(tidesdb::Error) -> EngineError + '_ {
     move |error| EngineError::from_call(call, error)
 }
@@ -98,7 +95,7 @@ pub(crate) fn open(options: &EngineOptions, transactions: bool) -> Result<Box<dy
         .l0_queue_stall_threshold(options.memtable_count.saturating_sub(1).clamp(1, 2) as usize)
         .target_table_bytes(options.memtable_bytes)
         .use_btree(options.tree_tables)
-        .klog_value_threshold(size(options.separation().unwrap_or(NO_SEPARATION)));
+        .klog_value_threshold(size(options.separation_threshold()));
     let database = Db::open(&options.directory, database_options).map_err(failed("open"))?;
     for number in 1..=options.families {
         let opened = database.ensure_family(&family_name(number), family_options.clone());

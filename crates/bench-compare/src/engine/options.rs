@@ -78,6 +78,12 @@ impl EngineOptions {
         self.value_separation.or((self.value_bytes >= LARGE).then_some(LARGE))
     }
 
+    /// The same as the threshold of an engine that always has one: one that no value reaches where
+    /// none is to be stored apart.
+    pub fn separation_threshold(&self) -> u64 {
+        self.separation().unwrap_or(1 << 30)
+    }
+
     /// The parity settings for a database in `directory`: 64 MiB of cache, four memtables of 64
     /// MiB, blocks of 4 KiB, LZ4, ten filter bits per key, two background threads, no syncs.
     pub fn parity(directory: PathBuf) -> Self {

@@ -7,9 +7,10 @@
 //! threads: these take none.
 #![expect(clippy::disallowed_methods, reason = "the door to threads, and to the time until timers")]
 
+mod lane_state;
+
 use std::any::Any;
 use std::cell::Cell;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use self::lane_state::{Delayed, LaneState};
 use super::{Job, Lane, Scheduler};
 use crate::forks::ProcessMark;
 use crate::os_calls::{block_signals, lower_thread_priority};
@@ -45,9 +47,6 @@ thread_local! {
 
 /// Jobs within each other at most, which bounds the stack and the memory that they take.
 const MOST_NESTED: u32 = 4;
-
-/// One in this many jobs with a size is the one that has waited longest, however large.
-const LONGEST_WAITING_EVERY: u64 = 4;
 
 /// Called with the lane and the text of a panic that a job died of.
 pub type PanicReport = Arc<dyn Fn(Lane, &str) + Send + Sync>;
@@ -105,83 +104,6 @@ struct LaneQueue {
     state: Mutex<LaneState>,
     work: Condvar,
     on_panic: PanicReport,
-}
-
-#[derive(Default)]
-struct LaneState {
-    ready: VecDeque<Job>,
-    /// By size, then by submission.
-    sized: BTreeMap<(u64, u64), Job>,
-    sized_taken: u64,
-    delayed: BinaryHeap<Delayed>,
-    /// The last job was one that had become due.
-    took_timer: bool,
-    submitted: u64,
-    /// Threads that wait for a job.
-    idle: usize,
-    closed: bool,
-}
-
-/// A job with the time it becomes ready; ordered so that the heap's top is the earliest.
-struct Delayed {
-    due: Instant,
-    order: u64,
-    job: Job,
-}
-
-impl LaneState {
-    /// The next job. What is due and what was queued take turns: in a lane that never runs empty
-    /// neither waits for the end of the other.
-    fn take(&mut self, is_due: bool) -> Option<Job> {
-        self.took_timer = is_due && !self.took_timer;
-        let timer = |state: &mut Self| state.delayed.pop().map(|delayed| delayed.job);
-        if self.took_timer {
-            return timer(self);
-        }
-        let queued = self.ready.pop_front().or_else(|| self.pop_sized());
-        queued.or_else(|| if is_due { timer(self) } else { None })
-    }
-
-    fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.sized.is_empty() && self.delayed.is_empty()
-    }
-
-    /// How long until the next timer is due; `None` without timers.
-    fn until_next_timer(&self) -> Option<Duration> {
-        let next = self.delayed.peek()?;
-        Some(next.due.saturating_duration_since(Instant::now()))
-    }
-
-    /// The smallest job that has a size, and now and then the one that has waited longest, which
-    /// small ones would keep waiting without end.
-    fn pop_sized(&mut self) -> Option<Job> {
-        self.sized_taken += 1;
-        if self.sized_taken.is_multiple_of(LONGEST_WAITING_EVERY) {
-            let longest = *self.sized.keys().min_by_key(|(_, order)| *order)?;
-            return self.sized.remove(&longest);
-        }
-        self.sized.pop_first().map(|(_, job)| job)
-    }
-}
-
-impl PartialEq for Delayed {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Delayed {}
-
-impl PartialOrd for Delayed {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Delayed {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (other.due, other.order).cmp(&(self.due, self.order))
-    }
 }
 
 impl ThreadPool {
@@ -278,7 +200,7 @@ impl LaneQueue {
             if state.closed {
                 return None;
             }
-            let wait = state.until_next_timer();
+            let wait = state.until_next_timer(Instant::now());
             if let Some(job) = state.take(wait == Some(Duration::ZERO)) {
                 // This thread may be the one that waited for the next timer, or was woken for
                 // another job than it took.
@@ -315,9 +237,7 @@ impl LaneQueue {
 
     fn close(&self) {
         let mut state = lock(&self.state);
-        let idle = state.idle;
-        let dropped = std::mem::replace(&mut *state, LaneState { idle, ..LaneState::default() });
-        state.closed = true;
+        let dropped = state.close();
         drop(state);
         self.work.notify_all();
         // Outside the lock: a job's captured values may submit or close when they are dropped.

@@ -379,5 +379,8 @@ fn small_jobs_without_end_do_not_keep_a_large_one_waiting() {
     release.send(()).unwrap();
     let before = large.1.recv_timeout(Duration::from_secs(30)).expect("the large job never ran");
     // The small one that comes again was submitted later than the large one.
-    assert!(u64::from(before) <= 2 * LONGEST_WAITING_EVERY, "{before} small jobs before it");
+    assert!(
+        u64::from(before) <= 2 * lane_state::LONGEST_WAITING_EVERY,
+        "{before} small jobs before it"
+    );
 }
