@@ -24,10 +24,36 @@ pub(crate) enum WaitLimit {
     AtMost(u64),
 }
 
+/// What a caller wants merged.
+pub(super) struct Merge {
+    plan: CompactionPlan,
+    /// The keys of which it is merged.
+    span: KeySpan,
+    /// The runs of the plan but for the oldest, newest first.
+    newer: Vec<(u32, u64)>,
+}
+
+impl Merge {
+    /// What the newest `count` runs hold of the keys in `span`, as far as they can be read.
+    pub(super) fn of_newest(
+        family: &FamilyState,
+        version: &Version,
+        count: usize,
+        span: KeySpan,
+    ) -> Option<Self> {
+        let runs = summarize(version, &family.options.load(), LivenessRules::default());
+        let plan = plan::compact_newest(&runs, count)?;
+        // One into a flushed run has no steps, and merges all keys.
+        let span = if plan.into_oldest { span } else { KeySpan::default() };
+        let newer = version.runs.iter().take(plan.count.saturating_sub(1)).map(Run::place);
+        Some(Self { plan, span, newer: newer.collect() })
+    }
+}
+
 /// What a caller wants merged of a version.
 struct Chosen {
     version: Arc<Version>,
-    merge: Option<(CompactionPlan, RunClaim)>,
+    merge: Option<(Merge, RunClaim)>,
 }
 
 impl Core {
@@ -43,7 +69,7 @@ impl Core {
         &self,
         family: &Arc<FamilyState>,
         wait: WaitLimit,
-        choose: impl Fn(&Arc<Version>) -> Option<CompactionPlan>,
+        choose: impl Fn(&Arc<Version>) -> Option<Merge>,
         check: impl FnOnce(&Version) -> Result<()>,
     ) -> Result<()> {
         let _at_work = self.work.callers.enter()?;
@@ -56,9 +82,12 @@ impl Core {
             if self.work.control.is_paused() {
                 return Err(Error::Paused);
             }
-            if let Some((plan, _claim)) = merge {
+            if let Some((Merge { plan, span, newer }, _claim)) = merge {
                 // Not held meanwhile: what the compaction has used up has to leave the disk.
-                self.compact_runs(family, version, plan, &KeySpan::default(), u64::MAX)?;
+                self.compact_runs(family, version, plan, &span, u64::MAX)?;
+                if span != KeySpan::default() {
+                    self.leave_out(family, &newer, &span)?;
+                }
             }
             check(&family.current_version())
         });
@@ -75,7 +104,7 @@ impl Core {
         &self,
         family: &Arc<FamilyState>,
         wait: WaitLimit,
-        choose: impl Fn(&Arc<Version>) -> Option<CompactionPlan>,
+        choose: impl Fn(&Arc<Version>) -> Option<Merge>,
     ) -> Result<Chosen> {
         // ORDERING: relaxed; only whether it changes matters.
         let progress = || match wait {
@@ -103,9 +132,10 @@ impl Core {
                 if !Arc::ptr_eq(&version, &family.current_version()) {
                     continue;
                 }
-                let merge = chosen.map(|plan| {
-                    let runs = version.runs.iter().take(plan.count).map(Run::place);
-                    (plan, claims.claim(family, runs.collect(), true))
+                let merge = chosen.map(|merge| {
+                    let runs = version.runs.iter().take(merge.plan.count).map(Run::place);
+                    let claim = claims.claim(family, runs.collect(), true);
+                    (merge, claim)
                 });
                 return Ok(Chosen { version, merge });
             }
@@ -133,8 +163,8 @@ impl Core {
                 && !version.has_mostly_dead_value_logs()
                 && version.runs.iter().all(|run| run.level > 1)
                 && version.tables().all(|table| self.is_settled(table));
-            let runs = summarize(version, &family.options.load(), LivenessRules::default());
-            (!settled).then(|| plan::compact_newest(&runs, runs.len())).flatten()
+            let all = || Merge::of_newest(family, version, version.runs.len(), KeySpan::default());
+            if settled { None } else { all() }
         };
         let merge = || {
             let check = |version: &Version| left_out(version.tables());
@@ -155,8 +185,9 @@ impl Core {
             && table.is_free_of_garbage(self.expired_for_all()).unwrap_or(false)
     }
 
-    /// Flushes the family and merges its newest runs, down to the last that holds a key from
-    /// `start` on and before `end`.
+    /// Flushes the family and merges what its newest runs hold of the keys from `start` on and
+    /// before `end`, down to the last run that holds any. Where that one was flushed, all keys of
+    /// these runs are merged.
     ///
     /// # Errors
     /// As [`Core::compact_family`].
@@ -173,8 +204,11 @@ impl Core {
             let settled = last == 0
                 && version.runs.iter().take(1).all(|run| run.level > 1)
                 && version.tables_between(start, end).all(|table| self.is_settled(table));
-            let runs = summarize(version, &family.options.load(), LivenessRules::default());
-            (!settled).then(|| plan::compact_newest(&runs, last + 1)).flatten()
+            if settled {
+                return None;
+            }
+            let span = KeySpan { from: start.map(<[u8]>::to_vec), until: end.map(<[u8]>::to_vec) };
+            Merge::of_newest(family, version, last + 1, span)
         };
         let check = |version: &Version| left_out(version.tables_between(start, end));
         self.compact_chosen(family, wait, choose, check)

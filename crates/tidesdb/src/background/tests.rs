@@ -15,13 +15,13 @@ use tidesdb_sim::{ManualClock, ManualScheduler, MutationKind, Phase, SimVfs};
 use tidesdb_sys::sched::Lane;
 use tidesdb_sys::vfs::Vfs;
 
-use super::manual_compactions::WaitLimit;
-use crate::compaction::plan::{self, Activity};
-use crate::compaction::state::summarize;
+use super::manual_compactions::{Merge, WaitLimit};
+use crate::compaction::plan::Activity;
 use crate::db::{Components, Db};
 use crate::handles::Family;
+use crate::output::key_partitions::KeySpan;
 use crate::testing::with_runs;
-use crate::version::{LivenessRules, Version};
+use crate::version::Version;
 
 fn open() -> Db {
     open_stepped().0
@@ -76,8 +76,7 @@ fn a_caller_is_told_that_its_compaction_was_given_up() {
     let (core, state) = (db.core(), family.state());
     let stopped_on_the_way = |version: &Arc<Version>| {
         core.work.control.stop_compactions();
-        let runs = summarize(version, &state.options.load(), LivenessRules::default());
-        plan::compact_newest(&runs, runs.len())
+        Merge::of_newest(state, version, version.runs.len(), KeySpan::default())
     };
     let wait = WaitLimit::WhileTheyGetOn;
     let result = core.compact_chosen(state, wait, stopped_on_the_way, |_| Ok(()));

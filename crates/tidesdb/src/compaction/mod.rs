@@ -11,13 +11,15 @@
 //! | `install` | one manifest edit, and the view with the new tables |
 //!
 //! Two ways to free space do without a merge: `drop_tables` removes tables without reading them,
-//! and `reclaim` writes single tables anew when the disk is full. Which versions stay, and how they
-//! are written, is in `output`, for flushes too.
+//! and `reclaim` writes single tables anew when the disk is full. `leave_out` ends the compaction
+//! of a range: newer runs are freed of what was merged. `table_rewrite` writes one table anew, for
+//! both. Which versions stay, and how they are written, is in `output`, for flushes too.
 
 mod drop_tables;
 pub(crate) mod expiry;
 mod install;
 mod job;
+mod leave_out;
 mod merge;
 pub(crate) mod plan;
 pub(crate) mod reclaim;
@@ -27,3 +29,4 @@ pub(crate) mod state;
 mod step;
 mod step_bounds;
 mod subcompactions;
+mod table_rewrite;

@@ -22,24 +22,15 @@
 //! two tables.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::{Error, ErrorKind, Result};
-use tidesdb_files::sstable::EntryMeta;
-use tidesdb_files::vlog::ValuePointer;
-use tidesdb_lockfree::sync::lock;
 
 use super::install::CompactionResult;
-use super::merge::{READAHEAD_BYTES, VersionMerge};
+use super::table_rewrite::TableRewrite;
 use crate::core::{BackgroundWork, Core};
 use crate::family::{FamilyState, RunClaim};
-use crate::output::drop_rules::{DropRules, Verdict};
-use crate::output::key_partitions::KeySpan;
-use crate::output::table_output::{
-    OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
-};
-use crate::version::{Run, TableFile, Version, is_deleted_in_part, read_pointer, unreadable_file};
+use crate::output::table_output::remove_written;
+use crate::version::{Run, TableFile, unreadable_file};
 
 /// How often to look whether compactions under way have ended.
 const MOST_LOOKS: u32 = 100;
@@ -192,7 +183,7 @@ impl Core {
             return Err(Error::Paused);
         }
         let version = family.current_version();
-        let Some(rewrite) = TableRewrite::of(&version, table, emptied) else {
+        let Some(rewrite) = TableRewrite::without_garbage(&version, table, emptied) else {
             return Ok(Left::Nothing);
         };
         // Where a value log is emptied its space comes back, and all of its tables must go along.
@@ -213,126 +204,10 @@ impl Core {
             written: vec![written],
             ..CompactionResult::default()
         };
-        drop(rewrite);
         drop(version);
         self.install_compaction(family, &merged)?;
         Ok(Left::Nothing)
     }
-}
-
-/// A table and what shares keys with it.
-struct TableRewrite<'a> {
-    version: &'a Version,
-    table: &'a TableFile,
-    /// Tables of each run with keys of the table's range, newest run first; of its own run it
-    /// alone.
-    runs: Vec<Vec<Arc<TableFile>>>,
-    /// Which of the runs is the table's.
-    own: usize,
-    /// Number of a value log whose values are written to another.
-    emptied: Option<u64>,
-}
-
-impl<'a> TableRewrite<'a> {
-    /// `None` when there is nothing to remove from the table.
-    fn of(version: &'a Version, table: &'a Arc<TableFile>, emptied: Option<u64>) -> Option<Self> {
-        let record = &table.record;
-        let (smallest, largest) = (&record.smallest_key, &record.largest_key);
-        let has = |run: &Run| run.tables_over(smallest, largest).iter().any(|t| is(t, table));
-        let own = version.runs.iter().position(has)?;
-        let in_run = |(at, run): (usize, &Run)| match at == own {
-            true => vec![Arc::clone(table)],
-            false => run.tables_over(smallest, largest).to_vec(),
-        };
-        let runs: Vec<_> = version.runs.iter().enumerate().map(in_run).collect();
-        let hidden = runs.iter().take(own).any(|newer| !newer.is_empty());
-        let deleted = is_deleted_in_part(record, &version.range_tombstones);
-        let any = hidden || deleted || record.tombstones > 0 || emptied.is_some();
-        any.then_some(Self { version, table, runs, own, emptied })
-    }
-
-    /// Level and number of the run that the table is in. A compaction may have moved it since its
-    /// record was written.
-    fn place(&self) -> (u32, u64) {
-        let record = &self.table.record;
-        let run = self.version.runs.get(self.own);
-        run.map_or((record.level, record.run), Run::place)
-    }
-
-    fn write(&self, core: &Core, family: &FamilyState) -> Result<Written> {
-        let record = &self.table.record;
-        let options = family.options.load_full();
-        let snapshots = core.isolation.snapshots.list();
-        let mut rules = DropRules::new(snapshots, false, core.expired_for_all())
-            .with_range_tombstones(self.version.range_tombstones.clone());
-        let (level, run) = self.place();
-        let place = OutputPlace {
-            level,
-            run,
-            table_bytes: options.target_table_bytes.min(core.env.largest_table_bytes()),
-            range_deletes_applied_through: rules.range_deletes_applied_through(),
-            expected_entries: usize::try_from(record.entries).unwrap_or(0),
-            syncs: Syncs::Each,
-        };
-        let bounds = lock(&family.compactions.slice_bounds).clone();
-        let parts = OutputParts { env: &core.env, memory: &core.memory, storage: &core.storage };
-        let mut output = TableOutput::new(parts, family, &options, place, bounds);
-        let mut past_largest = record.largest_key.clone();
-        past_largest.push(0);
-        let range = KeySpan { from: Some(record.smallest_key.clone()), until: Some(past_largest) };
-        let mut merge = VersionMerge::open(self.runs.clone(), range, READAHEAD_BYTES)?;
-        let (mut present, mut moved) = (Vec::new(), Vec::new());
-        // A tombstone of the table that goes unless an older run holds its key.
-        let mut tombstone = None;
-        while let (Some(run), Some((key, meta, value))) = (merge.present_run(), merge.current()) {
-            if key < present.as_slice() {
-                let detail = format!("expected a key behind {present:02x?}, found {key:02x?}");
-                return Err(Error::corruption(merge.present_path(), 0, detail));
-            }
-            if key != present.as_slice() {
-                tombstone = None;
-                rules.next_key(key);
-                present.clear();
-                present.extend_from_slice(key);
-            }
-            let verdict = rules.judge(meta.seq, meta.kind, meta.expires_at);
-            if run > self.own
-                && let Some(kept) = tombstone.take()
-            {
-                output.add(&present, kept, &[])?;
-            }
-            if run == self.own
-                && let Verdict::Keep(_) = verdict
-            {
-                if meta.kind.is_tombstone() && rules.is_seen_by_all(meta.seq) {
-                    tombstone = Some(meta);
-                } else if self.is_moved(meta, value) {
-                    read_pointer(self.version, value, &mut moved)?;
-                    output.add(key, EntryMeta { kind: ValueKind::Value, ..meta }, &moved)?;
-                } else {
-                    output.add(key, meta, value)?;
-                }
-            }
-            merge.next()?;
-        }
-        // The table goes when this is done.
-        let read = merge.read().into_iter().find(|(table, _)| *table == record.number);
-        self.table.check_read(read.map_or(0, |(_, versions)| versions))?;
-        let written = output.complete()?;
-        // ORDERING: relaxed; those who wait for compactions ask whether anything gets on.
-        core.flow.merged.fetch_add(1, Ordering::Relaxed);
-        Ok(written)
-    }
-
-    /// Whether a value lies in the value log that is emptied.
-    fn is_moved(&self, meta: EntryMeta, value: &[u8]) -> bool {
-        let pointer = || ValuePointer::decode(value).ok().map(|pointer| pointer.file);
-        meta.kind == ValueKind::ValuePointer && self.emptied.is_some() && pointer() == self.emptied
-    }
-}
-
-fn is(one: &TableFile, other: &TableFile) -> bool {
-    one.record.number == other.record.number
 }
 
 #[cfg(test)]

@@ -298,8 +298,10 @@ impl Family {
         Ok(())
     }
 
-    /// Flushes, then compacts the runs that hold keys in a range, such as `"a".."m"` or `"m"..`,
-    /// and those that are newer. Where no table overlaps the range nothing is rewritten.
+    /// Flushes, then compacts what the family holds of the keys in a range, such as `"a".."m"` or
+    /// `"m"..`: tables that overlap it are written anew, and the oldest run that had keys of the
+    /// range has all of them then. Where no table overlaps the range nothing is rewritten. If that
+    /// oldest run is one that a flush made, it is compacted as a whole with all newer runs.
     ///
     /// # Errors
     /// As [`Family::compact`].

@@ -56,6 +56,11 @@ impl KeySpan {
         ranges
     }
 
+    /// Whether `key` lies in the range.
+    pub(crate) fn holds(&self, key: &[u8]) -> bool {
+        self.from.as_deref().is_none_or(|from| from <= key) && self.is_before_end(key)
+    }
+
     /// Whether `key`, known not to lie before the range, lies in it.
     #[inline]
     pub(crate) fn is_before_end(&self, key: &[u8]) -> bool {

@@ -261,6 +261,17 @@ impl<'a> TableOutput<'a> {
         Ok(())
     }
 
+    /// Ends the present table if it has so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub(crate) fn end_table_of(&mut self, least_bytes: u64) -> Result<()> {
+        match &self.table {
+            Some(table) if table.writer.data_len() >= least_bytes => self.finish_table(),
+            _ => Ok(()),
+        }
+    }
+
     fn finish_value_log(&mut self) -> Result<()> {
         let Some(log) = self.value_log.take() else { return Ok(()) };
         let number = log.writer.number();

@@ -175,9 +175,12 @@ fn a_table_of_which_a_part_was_not_found_is_not_replaced() {
     let forged = table.with_entries(table.record.entries + 1);
     let error = core.reclaim_table(state, &forged, None).unwrap_err();
     assert!(error.is_corruption(), "{error}");
-    assert!(bench.tables().iter().any(|other| is(other, &table)));
+    assert!(bench.tables().iter().any(|other| other.record.number == table.record.number));
     core.reclaim_table(state, &table, None).unwrap();
-    assert!(!bench.tables().iter().any(|other| is(other, &table)), "nothing was put to the test");
+    assert!(
+        !bench.tables().iter().any(|other| other.record.number == table.record.number),
+        "nothing was put to the test"
+    );
 }
 
 /// Compactions failed at the same place for good, and each try wrote the same again.
