@@ -67,6 +67,11 @@ pub struct DbOptions {
     /// segments as well. Default 0.
     #[doc(alias = "write_buffer_manager")]
     pub max_memory_usage: u64,
+    /// Bytes of memory that the memtables which take commits may hold in all families together.
+    /// When a commit has them hold more, the largest are written out until half is left. Each
+    /// family has the bound of its own write buffer besides. 0 means no such bound. Default 0.
+    #[doc(alias = "db_write_buffer_size")]
+    pub shared_write_buffer_bytes: u64,
     /// Milliseconds without any progress of flushes after which a writer that waits for them, or
     /// the caller of an explicit flush, gets an error of kind `Stalled` instead of waiting on;
     /// likewise a caller that asks for a compaction and waits for another to end. 0 means no limit.
@@ -115,6 +120,7 @@ impl Default for DbOptions {
             max_retained_log_bytes: 0,
             log_without_mapping: false,
             max_memory_usage: 0,
+            shared_write_buffer_bytes: 0,
             stall_timeout_ms: 60_000,
             latency_sampling: 0,
             slow_operation_us: 0,
@@ -212,6 +218,7 @@ setters! {
         max_retained_log_bytes: u64,
         log_without_mapping: bool,
         max_memory_usage: u64,
+        shared_write_buffer_bytes: u64,
         stall_timeout_ms: u64,
         latency_sampling: u32,
         slow_operation_us: u64,

@@ -81,15 +81,15 @@ pub struct FamilyOptions {
     /// not hold it. Results are the same; the filter takes its space for each different prefix.
     /// Default 0.
     pub prefix_bytes: usize,
-    /// Memtables waiting to be written out at which writers wait. It matters for write buffers of
-    /// less than 16 MiB; larger ones reach their bound on bytes first. From 1 to 1000. Default 10.
+    /// Memtables waiting to be written out at which writers wait. With write buffers of 16 MiB and
+    /// more the bytes of memtables mostly make them wait before. From 1 to 1000. Default 10.
     pub l0_queue_stall_threshold: usize,
     /// Target number of sorted runs. Twice this many runs of one size are compacted (four times for
     /// larger sizes while the family is not read). By default 6 do from 16 GiB on (1 GiB if the
-    /// family is read), 4 from 64 and 3 from 256 GiB on. Writers are slowed from twice as many runs
-    /// of level 1 on, or eight times as many in all; in a family that is read, from three times on
-    /// at 1 GiB and one and a half at 256 GiB. A family at rest is compacted for its readers from
-    /// two runs less than this on, at least two. From 2 to 1000. Default 4.
+    /// family is read), 4 from 64 and 3 from 256 GiB on. Writers are slowed by more than twice as
+    /// many runs of level 1, or eight times as many in all; in a family that is read, by more than
+    /// three times as many at 1 GiB and one and a half at 256 GiB. A family at rest is compacted
+    /// for its readers from two runs less than this on, at least two. From 2 to 1000. Default 4.
     #[doc(alias = "level0_file_num_compaction_trigger")]
     pub l1_file_count_trigger: usize,
     /// When a family at rest is compacted for its readers, a run stays as it is if it is more than

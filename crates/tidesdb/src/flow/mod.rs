@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `pace` | decides from the state of a family how fast it may be written; pure |
 //! | `run_bounds` | how many runs slow writers, by the size of the family; pure |
+//! | `shared_buffer` | how much the memtables of all families may take together |
 //! | `stall_timer` | how long callers wait for work that gets nowhere |
 //! | `pacer` | hands out bytes at a given rate, so that most commits pass with one addition |
 //! | `disk` | space on the disk that is kept for deletions |
@@ -18,6 +19,7 @@ pub(crate) mod disk;
 mod pace;
 mod pacer;
 mod run_bounds;
+mod shared_buffer;
 mod stall_timer;
 mod stalls;
 
@@ -31,6 +33,7 @@ pub(crate) use self::pace::{
 };
 pub(crate) use self::pacer::Pacer;
 pub(crate) use self::run_bounds::RunBounds;
+pub(crate) use self::shared_buffer::SharedBuffer;
 pub(crate) use self::stall_timer::StallTimer;
 pub(crate) use self::stalls::{FlushMeter, Stalls, Throttle};
 
@@ -54,6 +57,8 @@ pub(crate) struct DatabaseFlow {
     pub failure_reports: Throttle,
     /// Held while memtables are chosen that are written out for the sake of memory.
     pub choosing_memtables: Mutex<()>,
+    /// What `shared_write_buffer_bytes` allows.
+    pub shared_buffer: SharedBuffer,
     /// A flush has failed, and no writer has looked since which one.
     pub flush_failed: AtomicBool,
     /// Space on the disk.

@@ -30,8 +30,8 @@ use crate::background::BACKGROUND;
 use crate::cache::{BlockCache, OpenFiles, TableMemory};
 use crate::core::{BackgroundWork, Core, Environment, Families, Health, Owner, ShutDown, Storage};
 use crate::family::{DatabaseId, FamilyState, SharedOptions};
-use crate::flow::DatabaseFlow;
 use crate::flow::disk::{self, DiskSpace};
+use crate::flow::{DatabaseFlow, SharedBuffer};
 use crate::isolation::Isolation;
 use crate::memory::{BufferPool, Memory, MemoryBudget};
 use crate::telemetry::event_log::EventLog;
@@ -178,6 +178,7 @@ fn assemble(
     let clock: Arc<dyn Clock> = Arc::new(SteadyClock::new(Arc::clone(&components.clock)));
     let events = EventLog::new(&vfs, &components.clock, &options, path);
     let budget = Arc::clone(&storage.files.budget);
+    let shared_buffer = SharedBuffer::new(options.shared_write_buffer_bytes);
     Arc::new_cyclic(|this| Core {
         this: this.clone(),
         health: Health::default(),
@@ -199,7 +200,7 @@ fn assemble(
         memory: Memory { budget: Arc::clone(&budget), pool, buffer_pool: BufferPool::new(budget) },
         storage,
         isolation: Isolation::default(),
-        flow: DatabaseFlow::default(),
+        flow: DatabaseFlow { shared_buffer, ..DatabaseFlow::default() },
         work: BackgroundWork::done_by(BACKGROUND),
     })
 }

@@ -55,6 +55,8 @@ impl TombstoneDensity {
 pub struct FamilyStats {
     /// Bytes of memory held by memtables.
     pub memtable_bytes: u64,
+    /// How much of it frozen memtables hold.
+    pub frozen_memtable_bytes: u64,
     /// Frozen memtables: they take no commits any more and wait for their flush, or are being
     /// flushed.
     pub frozen_memtables: u64,
@@ -99,8 +101,11 @@ impl FamilyStats {
             }
         }
         let counted = family.counters.counted();
+        let frozen = view.frozen.iter();
+        let frozen_memtable_bytes = frozen.map(|memtable| memtable.allocated_bytes()).sum();
         Self {
-            memtable_bytes: memtable_bytes(family),
+            memtable_bytes: view.active.allocated_bytes() + frozen_memtable_bytes,
+            frozen_memtable_bytes,
             frozen_memtables: view.frozen.len() as u64,
             levels: levels.into_values().collect(),
             range_tombstones: range_tombstones(&view),
@@ -113,12 +118,6 @@ impl FamilyStats {
                 + usize::from(!view.active.is_empty())) as u64,
         }
     }
-}
-
-fn memtable_bytes(family: &FamilyState) -> u64 {
-    let view = family.view.load();
-    let frozen: u64 = view.frozen.iter().map(|memtable| memtable.allocated_bytes()).sum();
-    view.active.allocated_bytes() + frozen
 }
 
 fn range_tombstones(view: &View) -> u64 {

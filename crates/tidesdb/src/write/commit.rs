@@ -90,6 +90,7 @@ impl Core {
         if visible.fills {
             self.freeze_if_full(family);
         }
+        self.keep_to_shared_buffer();
         if operation.kind.is_tombstone() {
             self.watch_deletions(family);
         }

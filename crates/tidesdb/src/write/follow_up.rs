@@ -47,6 +47,7 @@ impl Core {
         if visible.fills || batch.families.iter().any(hooked) {
             self.follow_up(batch, visible);
         }
+        self.keep_to_shared_buffer();
         durable
     }
 

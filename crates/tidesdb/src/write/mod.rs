@@ -5,6 +5,7 @@
 //! | | `batch`, `batch_contents`, `options` | what callers ask for |
 //! | 1 | `admission` | writers are slowed down |
 //! | | `memory_review` | memory that is nearly used up: memtables are flushed early |
+//! | | `shared_buffer` | memtables that together hold more than they may are written out |
 //! | | `full_disk` | puts do not use up a nearly full disk |
 //! | | `first_commit` | the log is begun, where the opening has not |
 //! | 2 | `prepared` | a batch from its admission to its publication |
@@ -33,6 +34,7 @@ mod options;
 mod place;
 mod prepared;
 mod retained_log;
+mod shared_buffer;
 
 pub use self::batch::WriteBatch;
 pub use self::options::WriteOptions;

@@ -54,7 +54,7 @@ impl Db {
 
     /// As [`Db::checkpoint_with`]. `progress` is called with how far the work is; an error that it
     /// returns ends the work. It may read and write the database. Closing the database in it is
-    /// refused with an error of kind `Stalled`: the close would wait for this call.
+    /// refused with an error of kind `Invalid`: the close would wait for this call.
     ///
     /// # Errors
     /// As [`Db::checkpoint_with`], and what `progress` returns.

@@ -1,0 +1,122 @@
+//! Writing memtables out when those of all families together hold more than they may.
+
+use std::sync::{Arc, TryLockError};
+
+use crate::core::Core;
+use crate::family::FamilyState;
+use crate::memory::Holder;
+
+impl Core {
+    /// Has memtables written out after a commit if those that take commits hold more than
+    /// `shared_write_buffer_bytes`.
+    #[inline]
+    pub(super) fn keep_to_shared_buffer(&self) {
+        if self.flow.shared_buffer.may_be_full(|| self.memtable_bytes()) {
+            self.empty_shared_buffer();
+        }
+    }
+
+    /// What all memtables take, and how much of it frozen ones take.
+    fn memtable_bytes(&self) -> (u64, u64) {
+        let budget = &self.memory.budget;
+        (self.memory.pool.used_bytes(), budget.held_by(Holder::Frozen))
+    }
+
+    /// Freezes the largest memtables until the others hold half of what they may, if they hold
+    /// more. There may be very many families: of all that find it so, one thread looks at them.
+    #[cold]
+    fn empty_shared_buffer(&self) {
+        let _one_at_a_time = match self.flow.choosing_memtables.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let memtables = self.memtable_bytes();
+        let held = |family: Arc<FamilyState>| {
+            let view = family.view.load();
+            let bytes = if view.active.is_empty() { 0 } else { view.active.allocated_bytes() };
+            drop(view);
+            (bytes, family)
+        };
+        let mut active: Vec<_> = self.families.all().into_iter().map(held).collect();
+        let mut all: u64 = active.iter().map(|(bytes, _)| bytes).sum();
+        self.flow.shared_buffer.note(all, memtables);
+        let most = self.flow.shared_buffer.most_bytes();
+        if all <= most {
+            return;
+        }
+        active.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        for (bytes, family) in active {
+            if all <= most / 2 || bytes == 0 {
+                break;
+            }
+            self.freeze_and_flush(&family, 0);
+            all -= bytes;
+        }
+        self.limit_retained_log();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+    use tidesdb_sim::ManualScheduler;
+
+    use crate::db::{Components, Db};
+
+    const MOST: u64 = 2 << 20;
+
+    fn open(most_bytes: u64) -> (Db, Arc<ManualScheduler>) {
+        let scheduler = Arc::new(ManualScheduler::new(1));
+        let components =
+            Components { scheduler: Arc::clone(&scheduler) as _, ..Components::simulated() };
+        let options = DbOptions::default().shared_write_buffer_bytes(most_bytes);
+        (Db::open_with("/db", options, components).unwrap(), scheduler)
+    }
+
+    fn active_bytes(db: &Db) -> u64 {
+        let families = db.core().families.all();
+        families.iter().map(|family| family.view.load().active.allocated_bytes()).sum()
+    }
+
+    /// A reader that holds a memtable which was flushed does not have all others written out.
+    #[test]
+    fn memtables_of_all_families_together_hold_no_more_than_they_may() {
+        let (db, scheduler) = open(MOST);
+        let create = |n: usize| db.create_family(&n.to_string(), FamilyOptions::default()).unwrap();
+        let families: Vec<_> = (0..8).map(create).collect();
+        let mut scan = None;
+        for round in 0..2000_usize {
+            // One is written as often as all others together.
+            let family = &families[if round % 2 == 0 { 0 } else { round / 2 % 8 }];
+            family.put(round.to_be_bytes(), vec![7; 8000]).unwrap();
+            assert!(active_bytes(&db) <= MOST, "{} in round {round}", active_bytes(&db));
+            if round == 200 {
+                scan = Some(families[0].iter().unwrap());
+            }
+            if round % 100 == 0 {
+                scheduler.run_until_idle();
+            }
+        }
+        scheduler.run_until_idle();
+        drop(scan);
+        let flushes = db.stats().work.memtables_frozen;
+        // Half of the bound leaves each time: about a fourth of it for each of eight families.
+        assert!((8..120).contains(&flushes), "{flushes} memtables of 16 MB in all");
+        for (n, family) in families.iter().enumerate() {
+            let expected =
+                (0..2000).filter(|r| (r % 2 == 0 && n == 0) || (r % 2 == 1 && r / 2 % 8 == n));
+            assert_eq!(family.iter().unwrap().entries().count(), expected.count(), "family {n}");
+        }
+    }
+
+    #[test]
+    fn without_the_option_no_memtable_is_written_out_early() {
+        let (db, _scheduler) = open(0);
+        let family = db.create_family("family", FamilyOptions::default()).unwrap();
+        (0..2000_u32).for_each(|n| family.put(n.to_be_bytes(), vec![7; 1000]).unwrap());
+        assert_eq!(db.stats().work.memtables_frozen, 0);
+    }
+}
