@@ -2,7 +2,7 @@
 //!
 //! The codecs are libraries: LZ4 and Zstandard are the reference implementations, Snappy is the
 //! pure Rust one. A block is never stored larger than raw: the caller keeps the raw bytes when
-//! [`Compression::compress`] returns `None`.
+//! [`Compression::compress`] returns `false`.
 
 use std::cell::RefCell;
 

@@ -8,7 +8,7 @@
 //! the adapters of crate `bench-compare`); `terminal` is what a person sees.
 //!
 //! Every result of every engine is checked; a wrong, lost or missing one makes its row INVALID and
-//! the exit code 1. Exit codes: 0 all rows valid, 1 a row is not, 2 wrong usage, 130 interrupted.
+//! the exit code 1. `docs/benchmarks.md` lists all exit codes.
 
 mod child;
 mod cli;

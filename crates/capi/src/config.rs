@@ -196,6 +196,9 @@ fn memory_limit(configured: u64, machine: u64) -> u64 {
     }
 }
 
+/// [`Config::unified_memtable_write_buffer_size`] where it is 0.
+const SHARED_WRITE_BUFFER_BYTES: u64 = 64 << 20;
+
 /// What the engine is opened with.
 pub fn db_options(config: &Config, machine_memory: u64) -> Outcome<DbOptions> {
     let shared = config.unified_memtable != 0;
@@ -214,6 +217,11 @@ pub fn db_options(config: &Config, machine_memory: u64) -> Outcome<DbOptions> {
             sync_mode(config.unified_memtable_sync_mode, interval_us)?
         } else {
             SyncMode::None
+        })
+        .shared_write_buffer_bytes(match config.unified_memtable_write_buffer_size as u64 {
+            _ if !shared => 0,
+            0 => SHARED_WRITE_BUFFER_BYTES,
+            bytes => bytes,
         })
         .stall_timeout_ms(STALL_TIMEOUT_MS)
         .max_memory_usage(limit))
@@ -280,11 +288,12 @@ pub fn asked_options(config: &FamilyConfig, present: FamilyOptions) -> Outcome<F
         .sync_mode(sync_mode(config.sync_mode, config.sync_interval_us)?))
 }
 
-/// Takes over the fields that may change in use.
+/// Takes over the fields that may change in use. What the creation of a family would refuse of them
+/// and has a nearest value gets that: a program that changes an option sends all of them.
 pub fn take_runtime_fields(config: &mut FamilyConfig, new: &FamilyConfig) {
     config.write_buffer_size = new.write_buffer_size;
     config.level_size_ratio = new.level_size_ratio;
-    config.min_levels = new.min_levels;
+    config.min_levels = new.min_levels.min(MOST_LEVELS);
     config.dividing_level_offset = new.dividing_level_offset;
     config.klog_value_threshold = new.klog_value_threshold;
     config.compression_algorithm = new.compression_algorithm;
@@ -294,7 +303,11 @@ pub fn take_runtime_fields(config: &mut FamilyConfig, new: &FamilyConfig) {
     config.index_sample_ratio = new.index_sample_ratio;
     config.block_index_prefix_len = new.block_index_prefix_len;
     config.sync_mode = new.sync_mode;
-    config.sync_interval_us = new.sync_interval_us;
+    config.sync_interval_us = match (new.sync_mode, new.sync_interval_us) {
+        (SYNC_INTERVAL, 0) if config.sync_interval_us > 0 => config.sync_interval_us,
+        (SYNC_INTERVAL, 0) => family_defaults().sync_interval_us,
+        (_, interval_us) => interval_us,
+    };
     config.default_isolation_level = new.default_isolation_level;
     config.skip_list_max_level = new.skip_list_max_level;
     config.skip_list_probability = new.skip_list_probability;

@@ -233,6 +233,11 @@ pub unsafe extern "C" fn tidesdb_get_db_stats(db: *mut Database, stats: *mut DbS
     })
 }
 
+/// What the memtable that takes commits holds.
+fn active_bytes(family: &FamilyStats) -> u64 {
+    family.memtable_bytes - family.frozen_memtable_bytes
+}
+
 fn of_database(database: &Database) -> DbStats {
     let stats = database.db.stats();
     let names = database.db.family_names();
@@ -267,7 +272,7 @@ fn of_database(database: &Database) -> DbStats {
         compaction_queue_size: as_size(stats.families_compacting),
         flush_queue_size: as_size(frozen),
         unified_memtable_enabled: c_int::from(shared),
-        unified_memtable_bytes: only_shared(stats.memtable_bytes).cast_signed(),
+        unified_memtable_bytes: only_shared(sum(active_bytes)).cast_signed(),
         unified_immutable_count: as_int(only_shared(frozen)),
         unified_is_flushing: c_int::from(shared && flushing > 0),
         unified_next_cf_index: u32::try_from(names.len()).unwrap_or(u32::MAX),

@@ -395,7 +395,7 @@ typedef struct tidesdb_db_stats_t
     size_t flush_queue_size;      /* as total_immutable_count */
     int unified_memtable_enabled; /* as configured. Of the next five all but unified_next_cf_index,
                                      the number of families, are 0 without it */
-    int64_t unified_memtable_bytes;  /* as total_memtable_bytes: frozen ones count as well */
+    int64_t unified_memtable_bytes;  /* as total_memtable_bytes, without frozen ones */
     int unified_immutable_count;     /* as total_immutable_count */
     int unified_is_flushing;         /* 1 while a family is flushed */
     uint32_t unified_next_cf_index;
@@ -568,7 +568,10 @@ int tidesdb_list_column_families(tidesdb_t *db, char ***names, int *count);
 
 /* Takes over the options that may change in use; the others are ignored. A NULL hook removes the
    hook. With persist_to_disk 0 they are in force until the database is closed or its process ends,
-   and the next opening finds those that were stored last; otherwise all of them are stored. */
+   and the next opening finds those that were stored last; otherwise all of them are stored. Where
+   TDB_SYNC_INTERVAL comes with an interval of 0 the family keeps its own, and more than 32
+   min_levels are 32.
+   TDB_ERR_INVALID_ARGS: an unknown codec or sync mode. */
 int tidesdb_cf_update_runtime_config(tidesdb_column_family_t *cf,
                                      const tidesdb_column_family_config_t *new_config,
                                      int persist_to_disk);
@@ -608,7 +611,8 @@ int tidesdb_flush_memtable(tidesdb_column_family_t *cf);
 /* Flushes and compacts the whole family, and waits. */
 int tidesdb_compact(tidesdb_column_family_t *cf);
 
-/* Flushes and compacts the tables that overlap [start, end), and waits. One bound may be NULL.
+/* Flushes and compacts the tables that overlap [start, end), and waits. One bound may be NULL. It
+   costs as much as these tables have, however large the family is.
    TDB_ERR_LOCKED: another one of the family was under way for a second; nothing was compacted. */
 int tidesdb_compact_range(tidesdb_column_family_t *cf, const uint8_t *start_key,
                           size_t start_key_size, const uint8_t *end_key, size_t end_key_size);

@@ -228,8 +228,9 @@ static void statistics(tidesdb_t *db, tidesdb_column_family_t *cf)
 
 static void families(tidesdb_t *db)
 {
-    tidesdb_column_family_config_t config = tidesdb_default_column_family_config();
+    tidesdb_column_family_config_t config = tidesdb_default_column_family_config(), before;
     tidesdb_column_family_t *cf;
+    tidesdb_stats_t *stats = NULL;
     char **names = NULL;
     int count = -1;
     char long_name[129];
@@ -268,6 +269,22 @@ static void families(tidesdb_t *db)
     CHECK_OK(tidesdb_cf_update_runtime_config(cf, &config, 1));
     CHECK_OK(tidesdb_sync_wal(cf));
     config.sync_mode = TDB_SYNC_NONE;
+    CHECK_OK(tidesdb_cf_update_runtime_config(cf, &config, 1));
+
+    /* Values that a creation refuses are no reason not to take the others over. */
+    before = config;
+    config.sync_mode = TDB_SYNC_INTERVAL;
+    config.sync_interval_us = 0;
+    config.min_levels = 64;
+    config.bloom_fpr = 0.25;
+    CHECK_OK(tidesdb_cf_update_runtime_config(cf, &config, 1));
+    CHECK_OK(tidesdb_get_stats(cf, &stats));
+    CHECK(stats->config->sync_mode == TDB_SYNC_INTERVAL && stats->config->sync_interval_us > 0);
+    CHECK(stats->config->min_levels == 32 && stats->config->bloom_fpr == 0.25);
+    tidesdb_free_stats(stats);
+    config.sync_mode = 7;
+    CHECK_CODE(tidesdb_cf_update_runtime_config(cf, &config, 1), TDB_ERR_INVALID_ARGS);
+    config = before;
     CHECK_OK(tidesdb_cf_update_runtime_config(cf, &config, 1));
 }
 

@@ -330,6 +330,42 @@ static void unified(const char *directory)
     CHECK_OK(tidesdb_close(db));
 }
 
+/* The memtables of all families together keep to the size of the shared one, whatever a commit
+   brings. */
+static void shared_buffer(const char *directory)
+{
+    tidesdb_config_t config;
+    char path[4096], value[64];
+    tidesdb_column_family_t *one, *two;
+    tidesdb_txn_t *txn;
+    tidesdb_t *db;
+
+    snprintf(path, sizeof path, "%s/buffer", directory);
+    config = quiet_config(path);
+    config.unified_memtable = 1;
+    config.unified_memtable_write_buffer_size = 32768;
+    db = open_by(config);
+    one = small_family(db, "one");
+    two = small_family(db, "two");
+    memset(value, 'v', sizeof value);
+    for (int round = 0; round < 20; round++)
+    {
+        txn = begin(db, TDB_ISOLATION_READ_COMMITTED);
+        for (int n = 0; n < 100; n++)
+        {
+            char name[32];
+            int length = snprintf(name, sizeof name, "%d %d", round, n);
+            CHECK_OK(tidesdb_txn_put(txn, n % 2 ? one : two, bytes(name), (size_t)length,
+                                     bytes(value), sizeof value, -1));
+        }
+        CHECK_OK(tidesdb_txn_commit(txn));
+        tidesdb_txn_free(txn);
+        CHECK(of_database(db).unified_memtable_bytes <= 32768);
+    }
+    CHECK(of_database(db).flush_count > 0);
+    CHECK_OK(tidesdb_close(db));
+}
+
 /* A value log is no table. */
 static void open_tables(const char *directory)
 {
@@ -462,6 +498,7 @@ int main(int count, char **arguments)
     tidesdb_free_stats(stats);
     CHECK_OK(tidesdb_close(db));
     unified(arguments[1]);
+    shared_buffer(arguments[1]);
     open_tables(arguments[1]);
     puts("all checks hold");
     return 0;

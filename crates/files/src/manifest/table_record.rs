@@ -10,9 +10,9 @@ use crate::sstable::{ExpiryOctiles, KeySketch};
 pub struct TableRecord {
     /// Number of the file.
     pub number: u64,
-    /// Level, 1 being the newest on disk.
+    /// 1 for what a flush wrote, 2 for what a compaction wrote. It says nothing of age.
     pub level: u32,
-    /// Sorted run the table belongs to; within a level a higher number is newer.
+    /// Sorted run that the table belongs to. A higher number is newer, whatever the levels.
     pub run: u64,
     /// Length of the file in bytes.
     pub bytes: u64,

@@ -1,7 +1,7 @@
 //! The footer: the fixed-size end of a table, from which everything else is found.
 //!
 //! ```text
-//! magic 8 | version u8 | index_kind u8 | flags u16 | zero u32
+//! magic 8 | version u8 | index_kind u8 | zero x 6
 //! filter offset u64, len u64 | index offset u64, len u64 | properties offset u64, len u64
 //! entries u64 | tombstones u64 | file identity u64 | checksum u64
 //! ```

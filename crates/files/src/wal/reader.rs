@@ -170,8 +170,8 @@ impl SegmentReader {
     /// hole is legal.
     ///
     /// Any bytes may look like the header of a long record, those of values too, so the work is
-    /// bounded: after checksums that failed over eight times the bytes there are, the
-    /// search ends. Records of an earlier life make up for one time.
+    /// bounded: after checksums that failed over eight times the bytes there are, or 16 MiB where
+    /// that is more, the search ends. Records of an earlier life make up for one time.
     ///
     /// # Errors
     /// [`Error::Io`] when the file can't be read.
