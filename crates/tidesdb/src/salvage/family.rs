@@ -92,7 +92,8 @@ pub(crate) struct Tombstones {
     /// They hide what is older.
     certain: RangeTombstones,
     /// They may have been applied long ago, so that versions which compactions have settled to
-    /// sequence number zero since may be newer. They hide other versions only.
+    /// sequence number zero since may be newer. They hide other versions only. The manifest forgets
+    /// one when no table has what it hides; records of the log that may count again do.
     perhaps_applied: RangeTombstones,
 }
 
@@ -108,11 +109,8 @@ impl Tombstones {
         let of_manifest = known.range_tombstones.iter().cloned();
         if catalog.whole { &mut certain } else { &mut perhaps }.extend(of_manifest);
         for tombstone in of_log {
-            if tombstone.sequence > in_tables_through {
-                certain.push(Arc::clone(tombstone));
-            } else if !catalog.whole {
-                perhaps.push(Arc::clone(tombstone));
-            }
+            let was_flushed = tombstone.sequence <= in_tables_through;
+            if was_flushed { &mut perhaps } else { &mut certain }.push(Arc::clone(tombstone));
         }
         Self {
             certain: RangeTombstones::new(certain),

@@ -117,6 +117,30 @@ fn the_log_counts_where_a_table_of_an_unknown_family_is_lost() {
     assert_eq!(found.len(), 1, "{report:?}");
 }
 
+/// The manifest forgets deletions of ranges that hide nothing in a table, and the log still has
+/// what they deleted.
+#[test]
+fn deleted_ranges_of_the_log_stay_deleted_where_a_table_is_damaged() {
+    let place = Place::new();
+    let dir = place.killed(DbOptions::default(), |db| {
+        let options = FamilyOptions::default().l1_file_count_trigger(64);
+        let family = db.create_family("family", options).unwrap();
+        put_all(&family, 0..100);
+        family.delete_range(&key(40), &key(60)).unwrap();
+        family.flush().unwrap();
+        // Younger ones count, in a table and in the log.
+        family.put(&key(45), b"again").unwrap();
+        family.flush().unwrap();
+        family.put(&key(46), b"again").unwrap();
+    });
+    let [lost, _] = tables(&dir).try_into().unwrap();
+    write_at(&lost, 0, &[0; 512]);
+    let (report, found) = place.salvaged();
+    assert_eq!(report.losses.len(), 1, "{report:?}");
+    let left = (0..40).chain([45, 46]).chain(60..100);
+    assert_eq!(keys_of(&found, "family"), keys(left), "{report:?}");
+}
+
 /// Damage of the manifest was listed as such that cost nothing, beside families that were gone.
 #[test]
 fn without_a_manifest_missing_families_are_uncertain_and_nothing_is_called_costless() {
