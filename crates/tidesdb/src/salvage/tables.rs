@@ -1,14 +1,17 @@
 //! The tables of a damaged database: which are used, whose they are, and what of them is lost.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod cursor;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming::FileKind;
-use tidesdb_files::sstable::{BlockHandle, Part, SalvagedEntry, SalvagedTable, TableOrigin};
+use tidesdb_files::sstable::{Part, SalvagedTable, TableOrigin};
 
+pub(crate) use self::cursor::{FailedBlock, TableCursor};
 use crate::salvage::catalog::Catalog;
 use crate::salvage::findings::Findings;
 use crate::salvage::report::Loss;
@@ -333,66 +336,4 @@ fn first_edge<'a>(
         }
     }
     Ok(None)
-}
-
-/// A block of a table that was whole, and could not be read once more.
-#[derive(Debug)]
-pub(crate) struct FailedBlock {
-    pub(crate) handle: BlockHandle,
-    pub(crate) reason: String,
-    pub(crate) range: LostRange,
-}
-
-/// Walks the entries of a table that are left, in the table's order.
-#[derive(Debug)]
-pub(crate) struct TableCursor {
-    remains: Arc<SalvagedTable>,
-    /// Blocks that are not read yet.
-    blocks: VecDeque<BlockHandle>,
-    entries: VecDeque<SalvagedEntry>,
-    /// The last entry's, once there was one.
-    last_key: Option<Vec<u8>>,
-}
-
-impl TableCursor {
-    pub(crate) fn new(remains: Arc<SalvagedTable>) -> Self {
-        let data = remains.parts().iter().filter_map(|part| match part {
-            Part::Data(handle) => Some(*handle),
-            _ => None,
-        });
-        Self { blocks: data.collect(), entries: VecDeque::new(), last_key: None, remains }
-    }
-
-    /// The next entry, and the bytes of the blocks that were read for it. A block that can't be
-    /// read any more is passed over, and added to `failed`.
-    ///
-    /// # Errors
-    /// [`Error::Io`] that says nothing of the table.
-    pub(crate) fn next(
-        &mut self,
-        failed: &mut Vec<FailedBlock>,
-    ) -> Result<(Option<SalvagedEntry>, u64)> {
-        let (mut read, before) = (0, failed.len());
-        while self.entries.is_empty() {
-            let Some(handle) = self.blocks.pop_front() else { break };
-            read += u64::from(handle.len);
-            match self.remains.entries(handle) {
-                Ok(entries) => self.entries = entries.into(),
-                Err(e) if e.is_corruption() => {
-                    let range = LostRange { first: self.last_key.clone(), last: None };
-                    failed.push(FailedBlock { handle, reason: e.to_string(), range });
-                }
-                Err(other) => return Err(other),
-            }
-        }
-        let entry = self.entries.pop_front();
-        for block in failed.iter_mut().skip(before) {
-            block.range.last = entry.as_ref().map(|entry| entry.key.clone());
-        }
-        if self.entries.is_empty() {
-            // Needed only where the next block can't be read.
-            self.last_key = entry.as_ref().map(|entry| entry.key.clone());
-        }
-        Ok((entry, read))
-    }
 }
