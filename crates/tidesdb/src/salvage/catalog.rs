@@ -92,6 +92,12 @@ impl Catalog {
         self.removed_tables.contains(&table) || (self.whole && table < self.next_file)
     }
 
+    /// Whether a table that [`Catalog::is_dead`] spares is known to be the output of a job that was
+    /// killed before its edit.
+    pub(crate) fn never_installed(&self, table: u64) -> bool {
+        self.whole && self.record_of(table).is_none()
+    }
+
     /// Whether everything in a segment of the log is known to be in tables.
     pub(crate) fn is_dead_segment(&self, segment: u64) -> bool {
         self.whole && segment < self.log_start

@@ -20,6 +20,9 @@ use crate::salvage::source::Source;
 /// Number of the family that gets the tables of which nothing says whose they are.
 pub(crate) const UNKNOWN_FAMILY: u32 = u32::MAX;
 
+/// What is said of tables that no edit of a whole manifest ever named, and that can't be used.
+const OF_A_KILLED_JOB: &str = "no edit ever named it: a flush or compaction was killed";
+
 /// Keys of a family that something is missing of. Bounds belong to the range; an absent one bounds
 /// nothing.
 #[derive(Clone, Debug, Default)]
@@ -111,6 +114,9 @@ impl Tables {
                     findings.report.bytes_read += remains.file_len();
                     tables.add(Arc::new(remains), listed, catalog, findings)?;
                 }
+                Err(e) if e.is_corruption() && catalog.never_installed(number) => {
+                    findings.report.unused.push((path, OF_A_KILLED_JOB.to_owned()));
+                }
                 Err(e) if e.is_corruption() => {
                     tables.lose_file(path, number, &listed, catalog, (findings, e.to_string()));
                 }
@@ -153,13 +159,13 @@ impl Tables {
         let record = catalog.record_of(number);
         let origin = remains.summary().map(|summary| summary.origin.clone());
         let origin = origin.filter(|origin| !origin.name.is_empty());
-        if let Some(origin) = &origin {
-            self.newest_origins.insert(origin.family, number);
-            let known = self.origins.entry(origin.family).or_default();
-            let through = known.in_tables_through.max(origin.in_tables_through);
-            // Tables come by their numbers, so the last word is the newest.
-            *known = TableOrigin { in_tables_through: through, ..origin.clone() };
+        let never_installed = catalog.never_installed(number);
+        if never_installed && origin.is_none() {
+            let unused = (remains.path().to_path_buf(), OF_A_KILLED_JOB.to_owned());
+            findings.report.unused.push(unused);
+            return Ok(());
         }
+        origin.iter().for_each(|origin| self.note_origin(number, origin));
         let highest = remains.summary().map_or(0, |summary| summary.max_seq);
         self.published.insert(highest);
         let highest = highest.max(record.map_or(0, |record| record.highest_sequence));
@@ -180,7 +186,12 @@ impl Tables {
             (_, None) if has_data => vec![only_family(catalog)],
             (_, None) => Vec::new(),
         };
-        self.note_losses(&remains, (&families, record), findings)?;
+        if never_installed {
+            // The log, or the tables that it was made of, have all of it.
+            findings.report.harmless.extend(remains.problems().iter().cloned());
+        } else {
+            self.note_losses(&remains, (&families, record), findings)?;
+        }
         if !has_data {
             return Ok(());
         }
@@ -194,6 +205,15 @@ impl Tables {
         }
         self.used.push(UsedTable { number, remains, families, standing, begun_behind });
         Ok(())
+    }
+
+    /// Notes what a table says of its family. Tables come by their numbers, so the last word is the
+    /// newest.
+    fn note_origin(&mut self, number: u64, origin: &TableOrigin) {
+        self.newest_origins.insert(origin.family, number);
+        let known = self.origins.entry(origin.family).or_default();
+        let through = known.in_tables_through.max(origin.in_tables_through);
+        *known = TableOrigin { in_tables_through: through, ..origin.clone() };
     }
 
     /// Notes what of a table is lost, and damage that cost nothing.

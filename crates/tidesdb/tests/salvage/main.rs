@@ -6,6 +6,7 @@
 
 mod killed;
 mod laid_out;
+mod leftovers;
 mod log;
 mod random;
 mod support;

@@ -1,0 +1,67 @@
+//! What jobs leave that were killed, and names that belong to nothing.
+
+use std::path::PathBuf;
+
+use tidesdb::salvage::find_damage;
+use tidesdb::{DbOptions, FamilyOptions};
+use tidesdb_base::Error;
+
+use super::killed::*;
+
+/// A database of two families, and a table that a flush has written whose edit the manifest does
+/// not have.
+fn with_killed_flush() -> (Place, PathBuf) {
+    let place = Place::new();
+    let dir = place.killed(DbOptions::default(), |db| {
+        for name in ["one", "other"] {
+            let family = db.create_family(name, FamilyOptions::default()).unwrap();
+            put_all(&family, 0..10);
+            family.flush().unwrap();
+        }
+        put_all(&db.family("one").unwrap(), 10..5000);
+    });
+    // That of the close, behind the copy.
+    let mut written = tables(&place.dir.path().join("alive"));
+    written.retain(|path| !dir.join(path.file_name().unwrap()).exists());
+    let [table] = written.try_into().unwrap();
+    let copied = dir.join(table.file_name().unwrap());
+    std::fs::copy(table, &copied).unwrap();
+    (place, copied)
+}
+
+#[test]
+fn the_half_of_a_table_that_a_killed_flush_left_is_no_loss() {
+    let (place, table) = with_killed_flush();
+    let bytes = std::fs::read(&table).unwrap();
+    for len in [bytes.len() * 4 / 5, 0] {
+        std::fs::write(&table, &bytes[..len]).unwrap();
+        let (report, found) = place.salvaged();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["one", "other"], "{report:?}");
+        assert_eq!(keys_of(&found, "one"), keys(0..5000));
+        assert!(report.is_complete() && report.harmless.is_empty(), "{report:?}");
+        let unused = report.unused.iter().filter(|(path, _)| *path == table);
+        assert!(unused.clone().count() == 1, "{report:?}");
+        assert!(unused.into_iter().all(|(_, reason)| reason.contains("killed")), "{report:?}");
+        let damage = find_damage(&place.source(), &mut |_| Ok(())).unwrap();
+        assert!(damage.problems.is_empty() && damage.warnings.is_empty(), "{damage:?}");
+        std::fs::remove_dir_all(place.copy()).unwrap();
+    }
+}
+
+#[test]
+fn damage_of_a_table_that_no_edit_named_costs_nothing_and_the_rest_of_it_counts() {
+    let (place, table) = with_killed_flush();
+    write_at(&table, 100, &[0; 8]);
+    let (report, found) = place.salvaged();
+    assert_eq!(keys_of(&found, "one"), keys(0..5000), "{report:?}");
+    assert!(report.losses.is_empty(), "{report:?}");
+    let of_table =
+        |error: &Error| matches!(error, Error::Corruption { file, .. } if *file == table);
+    assert!(report.harmless.iter().any(of_table), "{report:?}");
+    assert!(report.warnings.iter().any(|text| text.contains("was used")), "{report:?}");
+    // Without the log it has what nothing else has.
+    std::fs::remove_dir_all(place.copy()).unwrap();
+    segments(&place.source()).iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let (report, found) = place.salvaged();
+    assert!(keys_of(&found, "one").len() > 4000, "{report:?}");
+}
