@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tidesdb::salvage::find_damage;
-use tidesdb::{Error, ErrorKind, VerifyReport};
+use tidesdb::salvage::{find_damage, means_damage};
+use tidesdb::{Db, Error, VerifyReport};
 
 use crate::args::ReportArgs;
 use crate::database::{self, Access};
@@ -76,19 +76,25 @@ fn is_of_one_place(one: &Error, other: &Error) -> bool {
     place(one) == place(other)
 }
 
+/// What is found in a database that was opened, or was to be.
+fn looked_at(directory: &Path, opened: tidesdb::Result<Db>) -> Result<Findings> {
+    match opened {
+        Err(error) if means_damage(&error) => without_opening(directory, error),
+        opened => {
+            let db = opened.or_else(|_| database::open(directory, Access::Read))?;
+            let report = with_bar(NO_VERDICT, |progress| db.verify_with_progress(progress))?;
+            Ok(report.into())
+        }
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
 /// When there is damage, and those of the engine and of standard output.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let directory = &args.database.db;
-    let report = match database::try_open(directory, Access::Read)? {
-        Err(error) if error.kind() == ErrorKind::Corruption => without_opening(directory, error)?,
-        opened => {
-            let db = opened.or_else(|_| database::open(directory, Access::Read))?;
-            with_bar(NO_VERDICT, |progress| db.verify_with_progress(progress))?.into()
-        }
-    };
+    let report = looked_at(directory, database::try_open(directory, Access::Read)?)?;
     let (text, verdict) = rendered(&report, args.json)?;
     judged(print(text), verdict)
 }
@@ -159,5 +165,40 @@ fn problem_json(problem: &Error) -> Value {
             json!({ "file": file.display().to_string(), "offset": offset, "detail": detail })
         }
         other => json!({ "file": null, "offset": null, "detail": other.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use tidesdb::{DbOptions, FamilyOptions};
+
+    use super::*;
+
+    /// An opening that a failing disk ended was reported alone, and no other file was looked at.
+    #[test]
+    fn where_an_opening_fails_for_the_disk_all_files_are_checked() {
+        const EIO: i32 = 5;
+        const EMFILE: i32 = 24;
+        const EACCES: i32 = 13;
+        let place = tempfile::tempdir().unwrap();
+        let db = Db::open(place.path(), DbOptions::default()).unwrap();
+        let family = db.create_family("family", FamilyOptions::default()).unwrap();
+        family.put(b"key", b"value").unwrap();
+        db.close().unwrap();
+        std::fs::write(place.path().join("CURRENT"), "nonsense").unwrap();
+        let failed = |number| {
+            let source = io::Error::from_raw_os_error(number);
+            looked_at(place.path(), Err(Error::io("open", "000001.klog", source)))
+        };
+        let found = failed(EIO).unwrap();
+        let texts: Vec<String> = found.problems.iter().map(ToString::to_string).collect();
+        assert!(texts[0].contains("000001.klog"), "{texts:?}");
+        assert!(texts.iter().any(|text| text.contains("CURRENT")), "{texts:?}");
+        assert_eq!(found.tables, 1);
+        for number in [EMFILE, EACCES] {
+            assert!(failed(number).is_err(), "{number}");
+        }
     }
 }

@@ -13,8 +13,8 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstone;
 use tidesdb_files::manifest::{Change, SalvagedManifest, TableRecord, current, named_by};
 use tidesdb_files::naming::FileKind;
-use tidesdb_sys::vfs::means_damage;
 
+use crate::salvage::lenient::means_damage;
 use crate::salvage::source::Source;
 use crate::version::TornManifest;
 
@@ -121,7 +121,7 @@ impl Catalog {
                 self.problems.push(problem);
                 Ok(None)
             }
-            Err(problem) if means_damaged_file(&problem) => {
+            Err(problem) if means_damage(&problem) => {
                 self.problems.push(problem);
                 let mut text = [0; 64];
                 let path = source.path(FileKind::Current);
@@ -233,11 +233,4 @@ impl Catalog {
 fn survey(source: &Source, number: u64) -> Result<SalvagedManifest> {
     let kind = FileKind::Manifest(number);
     SalvagedManifest::survey(source.file(kind)?.as_ref(), &source.path(kind), number)
-}
-
-fn means_damaged_file(error: &Error) -> bool {
-    match error {
-        Error::Io { source, .. } => means_damage(source),
-        other => other.is_corruption(),
-    }
 }

@@ -8,6 +8,7 @@
 //! | [`repair_in_steps()`] | does that in steps that its caller takes part in |
 //! | [`finish_repair()`] | ends a repair that was killed where nothing has the old name |
 //! | [`find_damage`] | lists everything that is damaged, with or without a manifest |
+//! | [`means_damage`] | says whether an error means that there is damage to be listed |
 //! | [`inspect()`] | shows what is in a file, part by part, as far as it can be read |
 //! | [`restore()`] | makes a verified copy of a backup |
 //! | [`formats_of`] | lists the formats of a database's files |
@@ -46,6 +47,7 @@ pub use tidesdb_base::progress::Progress;
 pub use self::damage::{DamageReport, find_damage};
 pub use self::formats::{FormatReport, FoundFormat, formats_of};
 pub use self::inspect::{Field, InspectOptions, Item, inspect};
+pub use self::lenient::means_damage;
 pub use self::names::finish_repair;
 pub use self::repair::{RepairStep, Repaired, repair, repair_in_steps};
 pub use self::report::{Loss, SalvageReport, SalvagedFamily};

@@ -17,7 +17,7 @@ use crate::salvage::place::{Place, check_can_be_renamed, working_for};
 use crate::salvage::report::SalvageReport;
 use crate::salvage::salvager::salvage_into;
 use crate::salvage::source::Source;
-use crate::salvage::{repair, restore, salvage};
+use crate::salvage::{means_damage, repair, restore, salvage};
 
 const KEYS: u32 = 400;
 
@@ -157,6 +157,25 @@ fn a_file_without_a_record_is_a_loss_and_keeps_the_database_from_opening() {
             let number = std::str::from_utf8(&key).unwrap().parse().unwrap();
             assert_eq!(found, value(number), "{name}");
         }
+    }
+}
+
+#[test]
+fn what_the_system_says_of_the_disk_means_damage_and_what_it_says_of_the_process_does_not() {
+    const EIO: i32 = 5;
+    const EMFILE: i32 = 24;
+    const EACCES: i32 = 13;
+    let of = |number| Error::io("read", "file", io::Error::from_raw_os_error(number));
+    let cases = [
+        (of(EIO), true),
+        (Error::corruption("file", 0, "other bytes"), true),
+        (of(EACCES), false),
+        (of(EMFILE), false),
+        (Error::OutOfMemory("the manifest"), false),
+        (Error::Closed, false),
+    ];
+    for (error, expected) in cases {
+        assert_eq!(means_damage(&error), expected, "{error}");
     }
 }
 
