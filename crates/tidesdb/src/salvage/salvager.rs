@@ -102,7 +102,7 @@ struct Work<'a> {
 impl Work<'_> {
     fn run(mut self, made: &mut Destination) -> Result<SalvageReport> {
         let catalog = Catalog::read(self.source)?;
-        self.findings.report.unused = self.source.unused()?;
+        self.findings.report.unused = self.source.unused();
         self.warn_of_manifest(&catalog);
         let total = self.source.files.iter().map(|(_, len)| len).sum();
         let (mut done, progress) = (0, &mut *self.progress);

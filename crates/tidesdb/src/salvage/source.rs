@@ -173,18 +173,18 @@ impl Source {
     }
 
     /// Names that are no part of the database, each with what is known of it.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub(crate) fn unused(&self) -> Result<Vec<(PathBuf, String)>> {
+    pub(crate) fn unused(&self) -> Vec<(PathBuf, String)> {
         let mut unused = Vec::new();
         for name in &self.others {
             if name == SET_ASIDE {
                 let dir = self.dir.join(name);
-                let entries = self.vfs.list(&dir).map_err(|e| Error::io("list", &dir, e))?;
-                for entry in entries {
-                    let reason = "an opening has set it aside: no manifest ever named it";
-                    unused.push((dir.join(entry.name), reason.to_owned()));
+                match self.vfs.list(&dir) {
+                    Ok(entries) => unused.extend(entries.into_iter().map(|entry| {
+                        let reason = "an opening has set it aside: no manifest ever named it";
+                        (dir.join(entry.name), reason.to_owned())
+                    })),
+                    // Nothing of it would be used.
+                    Err(e) => unused.push((dir, format!("it can't be listed: {e}"))),
                 }
             } else if !is_of_engine(name) {
                 unused.push((
@@ -193,7 +193,7 @@ impl Source {
                 ));
             }
         }
-        Ok(unused)
+        unused
     }
 }
 

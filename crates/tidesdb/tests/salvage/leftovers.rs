@@ -65,3 +65,17 @@ fn damage_of_a_table_that_no_edit_named_costs_nothing_and_the_rest_of_it_counts(
     let (report, found) = place.salvaged();
     assert!(keys_of(&found, "one").len() > 4000, "{report:?}");
 }
+
+#[test]
+fn a_place_for_what_was_set_aside_that_can_not_be_listed_is_told_and_no_more() {
+    let place = Place::new();
+    let dir = place.killed(DbOptions::default(), |db| {
+        put_all(&db.create_family("family", FamilyOptions::default()).unwrap(), 0..10);
+    });
+    let foreign = dir.join("set-aside");
+    std::fs::write(&foreign, "mine").unwrap();
+    let (report, found) = place.salvaged();
+    assert_eq!(keys_of(&found, "family"), keys(0..10), "{report:?}");
+    let [(path, reason)] = &report.unused[..] else { panic!("{report:?}") };
+    assert!(*path == foreign && reason.contains("listed"), "{report:?}");
+}
