@@ -232,5 +232,14 @@ impl Catalog {
 
 fn survey(source: &Source, number: u64) -> Result<SalvagedManifest> {
     let kind = FileKind::Manifest(number);
-    SalvagedManifest::survey(source.file(kind)?.as_ref(), &source.path(kind), number)
+    let (file, path) = (source.file(kind)?, source.path(kind));
+    let surveyed = SalvagedManifest::survey(file.as_ref(), &path, number);
+    surveyed.map_err(|problem| match problem {
+        // The length is what the file system says, and may be damaged as the rest is.
+        Error::OutOfMemory(_) => {
+            let bytes = file.len().unwrap_or_default();
+            Error::corruption(path, 0, format!("it has {bytes} bytes, too many for the memory"))
+        }
+        other => other,
+    })
 }

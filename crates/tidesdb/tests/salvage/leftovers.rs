@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tidesdb::salvage::find_damage;
 use tidesdb::{DbOptions, FamilyOptions};
 use tidesdb_base::Error;
+use tidesdb_files::naming::FileKind;
 
 use super::killed::*;
 
@@ -78,4 +79,21 @@ fn a_place_for_what_was_set_aside_that_can_not_be_listed_is_told_and_no_more() {
     assert_eq!(keys_of(&found, "family"), keys(0..10), "{report:?}");
     let [(path, reason)] = &report.unused[..] else { panic!("{report:?}") };
     assert!(*path == foreign && reason.contains("listed"), "{report:?}");
+}
+
+/// A file of that length with a hole takes no space.
+#[test]
+fn a_manifest_whose_length_is_damaged_counts_as_damaged() {
+    let place = Place::new();
+    let dir = place.killed(DbOptions::default(), |db| {
+        let family = db.create_family("family", FamilyOptions::default()).unwrap();
+        put_all(&family, 0..10);
+        family.flush().unwrap();
+    });
+    let manifest = named(&dir, |kind| matches!(kind, FileKind::Manifest(_))).pop().unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&manifest).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let (report, found) = place.salvaged();
+    assert_eq!(keys_of(&found, "family"), keys(0..10), "{report:?}");
+    assert!(report.warnings.iter().any(|text| text.contains("too many")), "{report:?}");
 }
