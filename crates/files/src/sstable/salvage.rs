@@ -83,6 +83,20 @@ impl SalvagedTable {
     /// # Errors
     /// [`Error::Io`] when the file can't be read, or [`Error::OutOfMemory`]. Damage is no error.
     pub fn survey(file: Arc<dyn File>, path: &Path, identity: u64) -> Result<Self> {
+        Self::survey_in_steps(file, path, identity, &mut |_| Ok(()))
+    }
+
+    /// As [`SalvagedTable::survey`]. `progress` is called for each block, or stretch that is
+    /// searched for some, with its length in bytes.
+    ///
+    /// # Errors
+    /// As [`SalvagedTable::survey`], and what `progress` returns, which ends the work.
+    pub fn survey_in_steps(
+        file: Arc<dyn File>,
+        path: &Path,
+        identity: u64,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<Self> {
         let file_len = file.len().map_err(|e| Error::io("read length", path, e))?;
         let mut remains = Self {
             file,
@@ -96,8 +110,8 @@ impl SalvagedTable {
         };
         remains.read_footer()?;
         match remains.footer {
-            Some(footer) => remains.survey_sections(footer)?,
-            None => remains.walk(0, file_len)?,
+            Some(footer) => remains.survey_sections(footer, progress)?,
+            None => remains.walk((0, file_len), progress)?,
         }
         remains.check_counts()?;
         Ok(remains)

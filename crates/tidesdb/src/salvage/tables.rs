@@ -3,13 +3,14 @@
 mod cursor;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::{Part, SalvagedTable, TableOrigin};
+use tidesdb_sys::vfs::File;
 
 pub(crate) use self::cursor::{FailedBlock, TableCursor};
 use crate::salvage::catalog::Catalog;
@@ -19,6 +20,10 @@ use crate::salvage::source::Source;
 
 /// Number of the family that gets the tables of which nothing says whose they are.
 pub(crate) const UNKNOWN_FAMILY: u32 = u32::MAX;
+
+/// Most bytes of a table that are read between two reports of progress, but for a stretch that is
+/// searched.
+const PROGRESS_BYTES: u64 = 4 << 20;
 
 /// What is said of tables that no edit of a whole manifest ever named, and that can't be used.
 const OF_A_KILLED_JOB: &str = "no edit ever named it: a flush or compaction was killed";
@@ -105,11 +110,9 @@ impl Tables {
                 findings.report.unused.push((path, reason));
                 continue;
             }
-            let surveyed =
-                source.file(kind).and_then(|file| SalvagedTable::survey(file, &path, number));
-            match surveyed {
-                Ok(remains) => {
-                    progress(remains.file_len())?;
+            match source.file(kind) {
+                Ok(file) => {
+                    let remains = surveyed((file, &path, number), progress)?;
                     findings.report.tables += 1;
                     findings.report.bytes_read += remains.file_len();
                     tables.add(Arc::new(remains), listed, catalog, findings)?;
@@ -300,6 +303,24 @@ impl Tables {
             self.lost.entry(family).or_default().push(range.clone());
         }
     }
+}
+
+/// Surveys a table; `progress` is called with bytes read.
+fn surveyed(
+    (file, path, number): (Arc<dyn File>, &Path, u64),
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<SalvagedTable> {
+    let (mut reported, mut unreported) = (0, 0);
+    let remains = SalvagedTable::survey_in_steps(file, path, number, &mut |bytes| {
+        unreported += bytes;
+        if unreported < PROGRESS_BYTES {
+            return Ok(());
+        }
+        reported += unreported;
+        progress(std::mem::take(&mut unreported))
+    })?;
+    progress(remains.file_len().saturating_sub(reported))?;
+    Ok(remains)
 }
 
 /// The first and the last key of a table, as far as it or the manifest says.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidesdb::salvage::find_damage;
+use tidesdb::salvage::{find_damage, salvage};
 use tidesdb::{DbOptions, FamilyOptions};
 use tidesdb_base::Error;
 use tidesdb_files::naming::FileKind;
@@ -96,4 +96,25 @@ fn a_manifest_whose_length_is_damaged_counts_as_damaged() {
     let (report, found) = place.salvaged();
     assert_eq!(keys_of(&found, "family"), keys(0..10), "{report:?}");
     assert!(report.warnings.iter().any(|text| text.contains("too many")), "{report:?}");
+}
+
+/// With a hole of a terabyte it would take hours.
+#[test]
+fn the_search_of_a_table_without_a_footer_ends_when_it_is_to() {
+    const BYTES: u64 = 100 << 20;
+    let place = Place::new();
+    let dir = place.killed(DbOptions::default(), |db| {
+        let family = db.create_family("family", FamilyOptions::default()).unwrap();
+        put_all(&family, 0..10);
+        family.flush().unwrap();
+    });
+    let table = tables(&dir).pop().unwrap();
+    std::fs::OpenOptions::new().write(true).open(&table).unwrap().set_len(BYTES).unwrap();
+    let mut reached = 0;
+    let ended = salvage(&dir, &place.copy(), &mut |progress| {
+        reached = progress.done;
+        Err(Error::Cancelled)
+    });
+    assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+    assert!((1..BYTES / 2).contains(&reached), "{reached}");
 }

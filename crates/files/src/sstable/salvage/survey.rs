@@ -63,7 +63,11 @@ impl SalvagedTable {
         Ok(raw)
     }
 
-    pub(super) fn survey_sections(&mut self, footer: Footer) -> Result<()> {
+    pub(super) fn survey_sections(
+        &mut self,
+        footer: Footer,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
         let index = self.section(footer.index, "index")?;
         let data_end = footer.filter.offset;
         let flat = index.as_ref().filter(|_| !footer.has_tree_index);
@@ -73,10 +77,12 @@ impl SalvagedTable {
         match (flat, tree) {
             (Some(index), _) if index.indexed_bytes() == data_end => {
                 for handle in (0..index.len()).filter_map(|at| index.handle(at)) {
-                    self.survey_block(handle)?;
+                    self.survey_block(handle, progress)?;
                 }
             }
-            (_, Some(index)) if index.nodes_end() == Some(data_end) => self.survey_tree(&index)?,
+            (_, Some(index)) if index.nodes_end() == Some(data_end) => {
+                self.survey_tree(&index, progress)?;
+            }
             _ => {
                 if index.is_some() {
                     self.problem(
@@ -84,7 +90,7 @@ impl SalvagedTable {
                         "expected an index of all data blocks, found none",
                     );
                 }
-                self.walk(0, data_end)?;
+                self.walk((0, data_end), progress)?;
             }
         }
         let has_filter = footer.filter.len > 0;
@@ -112,7 +118,12 @@ impl SalvagedTable {
     }
 
     /// Checks one data block that an index names.
-    fn survey_block(&mut self, handle: BlockHandle) -> Result<()> {
+    fn survey_block(
+        &mut self,
+        handle: BlockHandle,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        progress(u64::from(handle.len))?;
         let bytes = self.read(handle.offset, handle.len as usize)?;
         match self.block_of(&bytes, handle.offset) {
             Ok(_) => self.parts.push(Part::Data(handle)),
@@ -124,7 +135,11 @@ impl SalvagedTable {
         Ok(())
     }
 
-    fn survey_tree(&mut self, index: &TreeIndex) -> Result<()> {
+    fn survey_tree(
+        &mut self,
+        index: &TreeIndex,
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
         let mut nodes = Vec::new();
         for node in 0..index.nodes() {
             let Some(place) = index.node_handle(node) else { break };
@@ -134,7 +149,7 @@ impl SalvagedTable {
             match (leaves, block) {
                 (Some(leaves), _) => {
                     for handle in leaves {
-                        self.survey_block(handle)?;
+                        self.survey_block(handle, progress)?;
                     }
                     nodes.push(Part::IndexNode(place));
                 }
@@ -149,7 +164,8 @@ impl SalvagedTable {
                         }
                     };
                     self.problem(place.offset, format!("index node {node}: {text}"));
-                    self.walk(index.first_offset(node), index.first_offset(node + 1))?;
+                    let place = (index.first_offset(node), index.first_offset(node + 1));
+                    self.walk(place, progress)?;
                 }
             }
         }
@@ -159,7 +175,11 @@ impl SalvagedTable {
 
     /// Finds the blocks from `start` to `end` without an index. What lies behind the data, of a
     /// table whose footer is damaged, is told from it.
-    pub(super) fn walk(&mut self, start: u64, end: u64) -> Result<()> {
+    pub(super) fn walk(
+        &mut self,
+        (start, end): (u64, u64),
+        progress: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
         let mut at = start;
         let mut behind_data = false;
         while at < end {
@@ -195,7 +215,9 @@ impl SalvagedTable {
                     }
                 }
             }
-            at = next.max(at + 1);
+            let reached = next.max(at + 1);
+            progress(reached - at)?;
+            at = reached;
         }
         Ok(())
     }
