@@ -6,8 +6,8 @@
 //! damaged as well the sections are told from data blocks by what is in them. Nothing is believed
 //! that no checksum covers. Blocks are read again when their entries are wanted.
 //!
-//! Immutable once made. Memory: some forty bytes for each block, and a stretch of the file while
-//! the survey walks.
+//! Immutable once made, but for parts that are taken. Memory: some forty bytes for each block, and
+//! a stretch of the file while the survey walks.
 
 mod survey;
 
@@ -176,6 +176,12 @@ impl SalvagedTable {
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
+    }
+
+    /// Gives the parts away, for a caller that keeps less of them; there are none here then.
+    #[must_use]
+    pub fn take_parts(&mut self) -> Vec<Part> {
+        std::mem::take(&mut self.parts)
     }
 
     /// What is wrong with the table, data that is lost included.

@@ -8,7 +8,6 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 use tidesdb_base::entry::ValueKind;
 use tidesdb_base::error::Result;
@@ -68,7 +67,7 @@ impl Eq for Head<'_> {}
 
 /// Merges the tables of a family and its operations in the log.
 pub(crate) struct Merge<'a> {
-    tables: Vec<(&'a UsedTable, TableCursor)>,
+    tables: Vec<TableCursor<'a>>,
     operations: std::slice::Iter<'a, LogOperation>,
     heads: BinaryHeap<Head<'a>>,
     /// Blocks that were whole and can't be read now, each with its table.
@@ -83,13 +82,9 @@ impl<'a> Merge<'a> {
     /// # Errors
     /// [`tidesdb_base::Error::Io`] that says nothing of the tables.
     pub(crate) fn new(tables: &[&'a UsedTable], log: &'a Log, family: u32) -> Result<Self> {
-        let cursor = |table: &&'a UsedTable| {
-            let table: &'a UsedTable = table;
-            (table, TableCursor::new(Arc::clone(&table.remains)))
-        };
         let operations = log.operations.get(&family).map_or(&[][..], Vec::as_slice);
         let mut merge = Self {
-            tables: tables.iter().map(cursor).collect(),
+            tables: tables.iter().copied().map(TableCursor::new).collect(),
             operations: operations.iter(),
             heads: BinaryHeap::new(),
             failed: Vec::new(),
@@ -103,8 +98,8 @@ impl<'a> Merge<'a> {
 
     fn advance(&mut self, source: usize) -> Result<()> {
         let version = match self.tables.get_mut(source) {
-            Some((table, cursor)) => {
-                let table = *table;
+            Some(cursor) => {
+                let table = cursor.table;
                 let mut failed = Vec::new();
                 let (entry, read) = cursor.next(&mut failed)?;
                 self.read += read;

@@ -1,5 +1,6 @@
 //! The tables of a damaged database: which are used, whose they are, and what of them is lost.
 
+mod blocks;
 mod cursor;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::{Part, SalvagedTable, TableOrigin};
 use tidesdb_sys::vfs::File;
 
+use self::blocks::Blocks;
 pub(crate) use self::cursor::{FailedBlock, TableCursor};
 use crate::salvage::catalog::Catalog;
 use crate::salvage::findings::Findings;
@@ -61,7 +63,9 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub(crate) struct UsedTable {
     pub(crate) number: u64,
-    pub(crate) remains: Arc<SalvagedTable>,
+    /// Its parts are taken.
+    pub(crate) remains: SalvagedTable,
+    blocks: Blocks,
     pub(crate) families: Vec<u32>,
     pub(crate) standing: Standing,
     /// Every commit of the family up to this one was in tables when the table was begun: versions
@@ -115,7 +119,7 @@ impl Tables {
                     let remains = surveyed((file, &path, number), progress)?;
                     findings.report.tables += 1;
                     findings.report.bytes_read += remains.file_len();
-                    tables.add(Arc::new(remains), listed, catalog, findings)?;
+                    tables.add(remains, listed, catalog, findings)?;
                 }
                 Err(e) if e.is_corruption() && catalog.never_installed(number) => {
                     findings.report.unused.push((path, OF_A_KILLED_JOB.to_owned()));
@@ -153,7 +157,7 @@ impl Tables {
 
     fn add(
         &mut self,
-        remains: Arc<SalvagedTable>,
+        mut remains: SalvagedTable,
         listed: Vec<u32>,
         catalog: &Catalog,
         findings: &mut Findings,
@@ -206,7 +210,8 @@ impl Tables {
             // The family that it belongs to lacks all of it.
             self.lost_anywhere.push(LostRange::default());
         }
-        self.used.push(UsedTable { number, remains, families, standing, begun_behind });
+        let blocks = Blocks::among(&remains.take_parts());
+        self.used.push(UsedTable { number, remains, blocks, families, standing, begun_behind });
         Ok(())
     }
 

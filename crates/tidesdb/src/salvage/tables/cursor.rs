@@ -1,12 +1,12 @@
 //! Walks what is left of a table.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use tidesdb_base::error::Result;
-use tidesdb_files::sstable::{BlockHandle, Part, SalvagedEntry, SalvagedTable};
+use tidesdb_files::sstable::{BlockHandle, SalvagedEntry};
 
-use super::LostRange;
+use super::blocks::BlockPlaces;
+use super::{LostRange, UsedTable};
 
 /// A block of a table that was whole, and could not be read once more.
 #[derive(Debug)]
@@ -18,22 +18,18 @@ pub(crate) struct FailedBlock {
 
 /// Walks the entries of a table that are left, in the table's order.
 #[derive(Debug)]
-pub(crate) struct TableCursor {
-    remains: Arc<SalvagedTable>,
+pub(crate) struct TableCursor<'a> {
+    pub(crate) table: &'a UsedTable,
     /// Blocks that are not read yet.
-    blocks: VecDeque<BlockHandle>,
+    blocks: BlockPlaces<'a>,
     entries: VecDeque<SalvagedEntry>,
     /// The last entry's, once there was one.
     last_key: Option<Vec<u8>>,
 }
 
-impl TableCursor {
-    pub(crate) fn new(remains: Arc<SalvagedTable>) -> Self {
-        let data = remains.parts().iter().filter_map(|part| match part {
-            Part::Data(handle) => Some(*handle),
-            _ => None,
-        });
-        Self { blocks: data.collect(), entries: VecDeque::new(), last_key: None, remains }
+impl<'a> TableCursor<'a> {
+    pub(crate) fn new(table: &'a UsedTable) -> Self {
+        Self { table, blocks: table.blocks.iter(), entries: VecDeque::new(), last_key: None }
     }
 
     /// The next entry, and the bytes of the blocks that were read for it. A block that can't be
@@ -47,9 +43,9 @@ impl TableCursor {
     ) -> Result<(Option<SalvagedEntry>, u64)> {
         let (mut read, before) = (0, failed.len());
         while self.entries.is_empty() {
-            let Some(handle) = self.blocks.pop_front() else { break };
+            let Some(handle) = self.blocks.next() else { break };
             read += u64::from(handle.len);
-            match self.remains.entries(handle) {
+            match self.table.remains.entries(handle) {
                 Ok(entries) => self.entries = entries.into(),
                 Err(e) if e.is_corruption() => {
                     let range = LostRange { first: self.last_key.clone(), last: None };
