@@ -68,6 +68,9 @@ impl Eq for Head<'_> {}
 /// Merges the tables of a family and its operations in the log.
 pub(crate) struct Merge<'a> {
     tables: Vec<TableCursor<'a>>,
+    /// The tables that no block was read of yet, by their first keys, the next one last: of those
+    /// whose keys don't overlap few are read at a time.
+    ahead: Vec<(&'a [u8], usize)>,
     operations: std::slice::Iter<'a, LogOperation>,
     heads: BinaryHeap<Head<'a>>,
     /// Blocks that were whole and can't be read now, each with its table.
@@ -83,17 +86,31 @@ impl<'a> Merge<'a> {
     /// [`tidesdb_base::Error::Io`] that says nothing of the tables.
     pub(crate) fn new(tables: &[&'a UsedTable], log: &'a Log, family: u32) -> Result<Self> {
         let operations = log.operations.get(&family).map_or(&[][..], Vec::as_slice);
+        let first_key = |(source, table): (usize, &&'a UsedTable)| (&*table.first_key, source);
+        let mut ahead: Vec<(&'a [u8], usize)> = tables.iter().enumerate().map(first_key).collect();
+        ahead.sort_unstable_by(|one, other| other.cmp(one));
         let mut merge = Self {
+            ahead,
             tables: tables.iter().copied().map(TableCursor::new).collect(),
             operations: operations.iter(),
             heads: BinaryHeap::new(),
             failed: Vec::new(),
             read: 0,
         };
-        for source in 0..=merge.tables.len() {
-            merge.advance(source)?;
-        }
+        merge.advance(merge.tables.len())?;
         Ok(merge)
+    }
+
+    /// Begins with the tables that may have the next key.
+    fn reach_tables(&mut self) -> Result<()> {
+        while let Some(&(first_key, source)) = self.ahead.last() {
+            if self.heads.peek().is_some_and(|head| *head.version.key < *first_key) {
+                break;
+            }
+            self.ahead.pop();
+            self.advance(source)?;
+        }
+        Ok(())
     }
 
     fn advance(&mut self, source: usize) -> Result<()> {
@@ -134,6 +151,7 @@ impl<'a> Merge<'a> {
     /// As [`Merge::new`].
     pub(crate) fn next_key(&mut self, versions: &mut Vec<Version<'a>>) -> Result<bool> {
         versions.clear();
+        self.reach_tables()?;
         while let Some(head) = self.heads.peek() {
             if versions.first().is_some_and(|first| first.key != head.version.key) {
                 break;
@@ -164,5 +182,57 @@ const fn rank_of(table: &UsedTable) -> (u8, u64, u64) {
     match table.standing {
         Standing::Listed { run } => (0, run, table.number),
         Standing::Stray => (1, table.number, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use tidesdb_base::compress::Compression;
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+
+    use super::*;
+    use crate::Db;
+    use crate::salvage::catalog::Catalog;
+    use crate::salvage::findings::Findings;
+    use crate::salvage::source::Source;
+    use crate::salvage::tables::Tables;
+
+    #[test]
+    fn of_tables_that_do_not_overlap_one_is_read_at_a_time() {
+        const KEYS: u32 = 4000;
+        let place = tempfile::tempdir().unwrap();
+        let db = Db::open(place.path(), DbOptions::default()).unwrap();
+        let options = FamilyOptions::default().target_table_bytes(64 << 10);
+        let family = db.create_family("family", options.compression(Compression::None)).unwrap();
+        let key = |number: u32| format!("{number:06}").into_bytes();
+        for number in 0..KEYS {
+            family.put(&key(number), &[7; 200]).unwrap();
+        }
+        family.flush().unwrap();
+        // Another run, over a few of them.
+        for number in 1000..1010 {
+            family.put(&key(number), b"again").unwrap();
+        }
+        db.close().unwrap();
+        let source = Source::open(place.path()).unwrap();
+        let catalog = Catalog::read(&source).unwrap();
+        let mut findings = Findings::default();
+        let tables = Tables::survey(&source, &catalog, &mut findings, &mut |_| Ok(())).unwrap();
+        let used: Vec<&UsedTable> = tables.used.iter().collect();
+        assert!(used.len() > 8, "{}", used.len());
+        let log = Log::default();
+        let mut merge = Merge::new(&used, &log, 0).unwrap();
+        let (mut versions, mut found, mut most, mut twice) = (Vec::new(), BTreeSet::new(), 0, 0);
+        while merge.next_key(&mut versions).unwrap() {
+            assert!(found.last() < Some(&versions[0].key));
+            found.insert(versions[0].key.clone());
+            twice += usize::from(versions.len() == 2);
+            most = most.max(merge.heads.len());
+        }
+        assert_eq!((found.len(), twice), (KEYS as usize, 10));
+        assert!(found.into_iter().eq((0..KEYS).map(key)));
+        assert_eq!(most, 2, "tables were read at a time");
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct UsedTable {
     /// Its parts are taken.
     pub(crate) remains: SalvagedTable,
     blocks: Blocks,
+    /// No key that can be read is smaller. Empty, and so true of any, where that is not known.
+    pub(crate) first_key: Vec<u8>,
     pub(crate) families: Vec<u32>,
     pub(crate) standing: Standing,
     /// Every commit of the family up to this one was in tables when the table was begun: versions
@@ -211,7 +213,16 @@ impl Tables {
             self.lost_anywhere.push(LostRange::default());
         }
         let blocks = Blocks::among(&remains.take_parts());
-        self.used.push(UsedTable { number, remains, blocks, families, standing, begun_behind });
+        let first_key = blocks.first_key(&remains)?;
+        self.used.push(UsedTable {
+            number,
+            remains,
+            blocks,
+            first_key,
+            families,
+            standing,
+            begun_behind,
+        });
         Ok(())
     }
 

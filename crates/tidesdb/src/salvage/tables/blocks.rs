@@ -1,7 +1,8 @@
 //! Where the data blocks of a table lie, in few bytes: a salvage knows those of all tables at once.
 
 use tidesdb_base::codec::{Decoder, put_varint};
-use tidesdb_files::sstable::{BlockHandle, Part};
+use tidesdb_base::error::Result;
+use tidesdb_files::sstable::{BlockHandle, Part, SalvagedTable};
 
 /// The places of blocks, in order. Most lie back to back, and take three bytes then.
 #[derive(Debug)]
@@ -26,6 +27,19 @@ impl Blocks {
     /// The blocks, one after the other.
     pub(crate) fn iter(&self) -> BlockPlaces<'_> {
         BlockPlaces { packed: Decoder::new(&self.packed), end: 0 }
+    }
+
+    /// The first key in these blocks of a table. Empty where the first block can't be read, since
+    /// another time it may be.
+    ///
+    /// # Errors
+    /// [`tidesdb_base::Error::Io`] that says nothing of the table.
+    pub(crate) fn first_key(&self, table: &SalvagedTable) -> Result<Vec<u8>> {
+        let Some(first) = self.iter().next() else { return Ok(Vec::new()) };
+        match table.entries(first) {
+            Err(e) if e.is_corruption() => Ok(Vec::new()),
+            entries => Ok(entries?.into_iter().next().map(|entry| entry.key).unwrap_or_default()),
+        }
     }
 }
 
