@@ -612,7 +612,8 @@ int tidesdb_flush_memtable(tidesdb_column_family_t *cf);
 int tidesdb_compact(tidesdb_column_family_t *cf);
 
 /* Flushes and compacts the tables that overlap [start, end), and waits. One bound may be NULL. It
-   costs as much as these tables have, however large the family is.
+   costs as much as these tables have, however large the family is; where the oldest of them come
+   from flushes, as much as everything has that is as new.
    TDB_ERR_LOCKED: another one of the family was under way for a second; nothing was compacted. */
 int tidesdb_compact_range(tidesdb_column_family_t *cf, const uint8_t *start_key,
                           size_t start_key_size, const uint8_t *end_key, size_t end_key_size);

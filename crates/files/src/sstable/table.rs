@@ -295,6 +295,13 @@ impl Table {
         self.index.bytes_before(key)
     }
 
+    /// Into how many pieces [`Table::bytes_before`] divides the table: data blocks, or index nodes
+    /// where only their places are in memory.
+    #[must_use]
+    pub fn pieces_in_memory(&self) -> usize {
+        self.index.pieces()
+    }
+
     /// The newest version of `key` with a sequence number of at most `snapshot`, looked for
     /// without asking filter or key range.
     ///

@@ -134,7 +134,8 @@ impl Core {
                 }
                 let merge = chosen.map(|merge| {
                     let runs = version.runs.iter().take(merge.plan.count).map(Run::place);
-                    let claim = claims.claim(family, runs.collect(), true);
+                    let whole = merge.span == KeySpan::default();
+                    let claim = claims.claim(family, runs.collect(), whole);
                     (merge, claim)
                 });
                 return Ok(Chosen { version, merge });
@@ -199,6 +200,11 @@ impl Core {
     ) -> Result<()> {
         self.flush_family(family)?;
         self.work.control.check_compactions_run()?;
+        if let (Some(start), Some(end)) = (start, end)
+            && start >= end
+        {
+            return Ok(());
+        }
         let choose = |version: &Arc<Version>| {
             let last = version.runs.iter().rposition(|run| run.overlaps(start, end))?;
             let settled = last == 0

@@ -23,7 +23,8 @@ impl Core {
     /// Takes the keys of `span` out of runs, which are given newest first and which the caller has
     /// claimed. What they hold of these keys lies in an older run.
     ///
-    /// A full disk ends it, and is no error: then what is left stays twice.
+    /// A full disk ends it, and is no error: then what is left stays twice. So does a disk on which
+    /// `min_disk_space` would not be left.
     ///
     /// # Errors
     /// [`Error::Corruption`] or [`Error::Io`] for a table that can't be read, or written;
@@ -72,6 +73,10 @@ impl Core {
         let Some(rewrite) = TableRewrite::without_keys(&version, table, span) else {
             return Ok(());
         };
+        let (bytes, path) = (table.record.bytes, &self.env.path);
+        let room = || self.room_for_compactions(family).unwrap_or(u64::MAX);
+        let promised = self.flow.disk.promise(family.id, bytes, room);
+        let _promised = promised.map_err(|short| short.error(path, bytes))?;
         let written = rewrite.write(self, family)?;
         let merged = CompactionResult {
             replaced: vec![Arc::clone(table)],

@@ -119,7 +119,7 @@ impl Core {
             plan,
             places: inputs.iter().map(Run::place).collect(),
             range: slice.clone(),
-            bottom: plan.count == version.runs.len(),
+            bottom: is_bottom(version, plan.count, slice),
             bytes,
             sizes,
             entries_per_table: entries / bytes.div_ceil(sizes.table_bytes).max(1),
@@ -128,6 +128,23 @@ impl Core {
             read: Mutex::default(),
         })
     }
+}
+
+/// Whether no run behind the newest `count` holds a key that their compaction in `slice` reads or
+/// writes: then what hides older versions may go.
+fn is_bottom(version: &Version, count: usize, slice: &KeySpan) -> bool {
+    let inputs = version.runs.get(..count).unwrap_or_default();
+    let older = version.runs.get(count..).unwrap_or_default();
+    let mut keys = slice.clone();
+    // Tables of the oldest input are written anew as a whole.
+    let cut = inputs.last().map_or(&[][..], |oldest| tables_over(&oldest.tables, slice));
+    if let (Some(first), Some(last)) = (cut.first(), cut.last()) {
+        let (smallest, largest) = (&first.record.smallest_key, &last.record.largest_key);
+        keys.from = keys.from.map(|from| from.min(smallest.clone()));
+        let past_largest = [largest.as_slice(), b"\0"].concat();
+        keys.until = keys.until.map(|until| until.max(past_largest));
+    }
+    older.iter().all(|run| tables_over(&run.tables, &keys).is_empty())
 }
 
 /// The runs that `plan` merges, which must be runs of `version`.

@@ -86,18 +86,23 @@ fn table_cost(table: &TableFile, from: &[u8], to: &[u8]) -> f64 {
     TABLE_COST + share * (pages + ENTRY_COST * record.entries as f64)
 }
 
-/// The share of an open table's bytes that lies between two keys, by its index; `None` if it is not
-/// open. `even` is the share if keys are spread evenly. It decides within a block: it counts as if
-/// the table had a block more that the keys share evenly, so that a part of a range never costs
-/// more than all of it.
+/// The share of an open table's bytes that lies between two keys, by what of its index is in
+/// memory; `None` if it is not open. `even` is the share if keys are spread evenly. It decides
+/// within a piece of the index: it counts as if the table had a piece more that the keys share
+/// evenly, so that a part of a range never costs more than all of it.
 fn share_by_index(file: &TableFile, from: &[u8], to: &[u8], even: f64) -> Option<f64> {
     let open = file.if_open();
     let table = open.as_ref()?;
+    let pieces = table.pieces_in_memory();
+    if pieces < 2 {
+        return Some(even);
+    }
     let end = [file.record.largest_key.as_slice(), b"\0"].concat();
+    let to = if to >= file.record.largest_key.as_slice() { &end } else { to };
     let before = |key: &[u8]| table.bytes_before(key) as f64;
-    let block = 1.0 / table.block_count().max(1) as f64;
+    let piece = 1.0 / pieces as f64;
     let share = (before(to) - before(from)) / before(&end).max(1.0);
-    Some((share + even * block) / (1.0 + block))
+    Some((share + even * piece) / (1.0 + piece))
 }
 
 /// Where a key lies between two others, from 0 to 1, if keys are spread evenly.
@@ -167,6 +172,21 @@ mod tests {
         family.put(b"new", b"key").unwrap();
         family.delete(&key(5000)).unwrap();
         assert_eq!((family.estimated_key_count(), family.memtable_keys()), (3002, 2));
+    }
+
+    /// Of a small tree nothing is in memory that divides it.
+    #[test]
+    fn half_of_a_tree_of_one_node_costs_half() {
+        let db = Db::open_with("/db", DbOptions::default(), Components::simulated()).unwrap();
+        let options = FamilyOptions::default().enable_block_indexes(false);
+        let family = db.create_family("f", options).unwrap();
+        let key = |n: u32| format!("{n:06}");
+        (0..10_000).for_each(|n| family.put(key(n), b"a value of some length").unwrap());
+        family.flush().unwrap();
+        assert!(family.get(key(7)).unwrap().is_some());
+        let all = family.range_cost(key(0), key(9999));
+        let half = family.range_cost(key(0), key(5000));
+        assert!((0.3..0.7).contains(&(half / all)), "{half} of {all}");
     }
 
     /// As a column of a table of SQL has them where one row is null: nearly all keys differ only

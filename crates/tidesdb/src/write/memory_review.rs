@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::memory::{Holder, MemoryPlan};
 
 /// Families that are frozen at once for the sake of memory.
-const MOST_FROZEN_AT_ONCE: usize = 64;
+pub(super) const MOST_FROZEN_AT_ONCE: usize = 64;
 
 impl Core {
     /// Makes a new plan for memory and does what it asks of memtables.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, TryLockError};
 
+use super::memory_review::MOST_FROZEN_AT_ONCE;
 use crate::core::Core;
 use crate::family::FamilyState;
 use crate::memory::Holder;
@@ -11,19 +12,21 @@ impl Core {
     /// `shared_write_buffer_bytes`.
     #[inline]
     pub(super) fn keep_to_shared_buffer(&self) {
-        if self.flow.shared_buffer.may_be_full(|| self.memtable_bytes()) {
+        if self.flow.shared_buffer.is_look_due(|| self.unfrozen_bytes()) {
             self.empty_shared_buffer();
         }
     }
 
-    /// What all memtables take, and how much of it frozen ones take.
-    fn memtable_bytes(&self) -> (u64, u64) {
-        let budget = &self.memory.budget;
-        (self.memory.pool.used_bytes(), budget.held_by(Holder::Frozen))
+    /// What all memtables take but frozen ones: those that take commits, and those that readers
+    /// hold.
+    fn unfrozen_bytes(&self) -> u64 {
+        let frozen = self.memory.budget.held_by(Holder::Frozen);
+        self.memory.pool.used_bytes().saturating_sub(frozen)
     }
 
     /// Freezes the largest memtables until the others hold half of what they may, if they hold
-    /// more. There may be very many families: of all that find it so, one thread looks at them.
+    /// more. There may be very many families: of all that find it so, one thread looks at them, and
+    /// freezes some. If that is not enough, the next commit goes on.
     #[cold]
     fn empty_shared_buffer(&self) {
         let _one_at_a_time = match self.flow.choosing_memtables.try_lock() {
@@ -31,7 +34,6 @@ impl Core {
             Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let memtables = self.memtable_bytes();
         let held = |family: Arc<FamilyState>| {
             let view = family.view.load();
             let bytes = if view.active.is_empty() { 0 } else { view.active.allocated_bytes() };
@@ -40,20 +42,19 @@ impl Core {
         };
         let mut active: Vec<_> = self.families.all().into_iter().map(held).collect();
         let mut all: u64 = active.iter().map(|(bytes, _)| bytes).sum();
-        self.flow.shared_buffer.note(all, memtables);
         let most = self.flow.shared_buffer.most_bytes();
-        if all <= most {
-            return;
-        }
-        active.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-        for (bytes, family) in active {
-            if all <= most / 2 || bytes == 0 {
-                break;
+        if all > most {
+            active.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+            for (bytes, family) in active.into_iter().take(MOST_FROZEN_AT_ONCE) {
+                if all <= most / 2 || bytes == 0 {
+                    break;
+                }
+                self.freeze_and_flush(&family, 0);
+                all -= bytes;
             }
-            self.freeze_and_flush(&family, 0);
-            all -= bytes;
+            self.limit_retained_log();
         }
-        self.limit_retained_log();
+        self.flow.shared_buffer.note(all, self.unfrozen_bytes());
     }
 }
 
@@ -64,6 +65,7 @@ mod tests {
     use tidesdb_base::options::{DbOptions, FamilyOptions};
     use tidesdb_sim::ManualScheduler;
 
+    use super::MOST_FROZEN_AT_ONCE;
     use crate::db::{Components, Db};
 
     const MOST: u64 = 2 << 20;
@@ -87,21 +89,23 @@ mod tests {
         let (db, scheduler) = open(MOST);
         let create = |n: usize| db.create_family(&n.to_string(), FamilyOptions::default()).unwrap();
         let families: Vec<_> = (0..8).map(create).collect();
-        let mut scan = None;
+        let mut scans = Vec::new();
         for round in 0..2000_usize {
             // One is written as often as all others together.
             let family = &families[if round % 2 == 0 { 0 } else { round / 2 % 8 }];
             family.put(round.to_be_bytes(), vec![7; 8000]).unwrap();
             assert!(active_bytes(&db) <= MOST, "{} in round {round}", active_bytes(&db));
-            if round == 200 {
-                scan = Some(families[0].iter().unwrap());
+            if round % 150 == 0 && round < 1200 {
+                scans.push(families[0].iter().unwrap());
+            }
+            if round == 1400 {
+                scans.clear();
             }
             if round % 100 == 0 {
                 scheduler.run_until_idle();
             }
         }
         scheduler.run_until_idle();
-        drop(scan);
         let flushes = db.stats().work.memtables_frozen;
         // Half of the bound leaves each time: about a fourth of it for each of eight families.
         assert!((8..120).contains(&flushes), "{flushes} memtables of 16 MB in all");
@@ -110,6 +114,20 @@ mod tests {
                 (0..2000).filter(|r| (r % 2 == 0 && n == 0) || (r % 2 == 1 && r / 2 % 8 == n));
             assert_eq!(family.iter().unwrap().entries().count(), expected.count(), "family {n}");
         }
+    }
+
+    /// The commit that crossed the bound had all of thousands of families written out.
+    #[test]
+    fn one_commit_freezes_few_of_many_memtables() {
+        let (db, _scheduler) = open(256 << 10);
+        let frozen = || db.stats().work.memtables_frozen;
+        for n in 0..200_u32 {
+            let family = db.create_family(&n.to_string(), FamilyOptions::default()).unwrap();
+            let before = frozen();
+            family.put(b"key", b"value").unwrap();
+            assert!(frozen() - before <= MOST_FROZEN_AT_ONCE as u64);
+        }
+        assert!(frozen() > 0, "nothing was put to the test");
     }
 
     #[test]

@@ -91,6 +91,14 @@ impl Index {
         }
     }
 
+    /// Into how many pieces [`Index::bytes_before`] divides the table.
+    pub(crate) fn pieces(&self) -> usize {
+        match self {
+            Self::Flat(index) => index.len(),
+            Self::Tree(index) => index.nodes(),
+        }
+    }
+
     /// Keys that cut the table into at most `parts` parts of about as many blocks each, in order.
     pub(crate) fn keys_between(&self, parts: usize) -> Vec<Vec<u8>> {
         let (pieces, separator): (usize, &dyn Fn(usize) -> Vec<u8>) = match self {

@@ -118,6 +118,62 @@ fn a_compaction_of_a_range_leaves_no_deletion_in_it_and_all_else_as_it_was() {
     assert_eq!(bench.tombstones(), 0);
 }
 
+/// Bounds that hold nothing between them had the rests of a table that both cut overlap, and its
+/// number of versions seemed to be damaged.
+#[test]
+fn a_range_that_ends_before_it_begins_holds_nothing() {
+    let mut bench = Bench::new();
+    bench.overwrite_and_delete();
+    let runs = bench.family.state().current_version().runs.len();
+    for (from, to) in [(1100, 1000), (1050, 1050), (3999, 0)] {
+        bench.family.compact_range(key(from)..key(to)).unwrap();
+        assert_eq!(bench.family.state().current_version().runs.len(), runs);
+    }
+    bench.family.compact().unwrap();
+    bench.check();
+    assert_eq!(bench.family.state().current_version().runs.len(), 1);
+}
+
+/// No older run has keys of the range: what was deleted in it leaves nothing behind.
+#[test]
+fn deletions_go_where_no_older_run_holds_keys_of_the_range() {
+    let mut bench = Bench::new();
+    (5000..9000).for_each(|n| bench.put(n, "old"));
+    bench.family.flush().unwrap();
+    let before = bench.family.state().current_version().runs.len();
+    assert_eq!(before, 2, "nothing is put to the test");
+    // It becomes a run that was merged, above the other.
+    (5000..9000).step_by(2).for_each(|n| bench.put(n, "new"));
+    bench.family.compact_range(key(5000)..).unwrap();
+    assert_eq!(bench.family.state().current_version().runs.len(), 2);
+    (6000..6100).for_each(|n| bench.delete(n));
+    bench.family.flush().unwrap();
+    bench.family.compact_range(key(6000)..key(6100)).unwrap();
+    bench.check();
+    assert_eq!(bench.tombstones(), 0);
+}
+
+/// A step fits into what is free, and the tables behind it would not.
+#[test]
+fn tables_are_written_anew_where_min_disk_space_is_left() {
+    let mut bench = Bench::new();
+    bench.overwrite_and_delete();
+    let options = bench.family.options().min_disk_space(u64::MAX / 2);
+    bench.family.set_options(options).unwrap();
+    let places: Vec<_> = {
+        let version = bench.family.state().current_version();
+        version.runs.iter().rev().skip(1).rev().map(Run::place).collect()
+    };
+    let span = KeySpan { from: Some(key(1000).into()), until: Some(key(1100).into()) };
+    let numbers = || -> Vec<u64> {
+        let version = bench.family.state().current_version();
+        version.tables().map(|table| table.record.number).collect()
+    };
+    let before = numbers();
+    bench.db.core().leave_out(bench.family.state(), &places, &span).unwrap();
+    assert_eq!(numbers(), before, "a table was written where nothing may be");
+}
+
 /// What is done of it stays done, and is right by itself, wherever a call fails. A full disk is no
 /// failure once all is merged.
 #[test]
