@@ -302,20 +302,16 @@ pub unsafe extern "C" fn tidesdb_iter_key_value(
 ) -> c_int {
     // What most calls find is handed out here, where no registers have to be saved for what could
     // fail: a full scan makes a call for each row.
-    let places = !key.is_null() && !key_size.is_null() && !value.is_null() && !value_size.is_null();
-    // SAFETY: the caller's handle, by the interface.
-    if let Some(handle) = unsafe { iter.as_ref() }
+    // SAFETY: the caller's handle and places, by the interface.
+    let places = unsafe { (key.as_mut(), key_size.as_mut(), value.as_mut(), value_size.as_mut()) };
+    // SAFETY: as above.
+    if let (Some(key), Some(key_size), Some(value), Some(value_size)) = places
+        && let Some(handle) = unsafe { iter.as_ref() }
         && let Some(row) = &handle.row
-        && places
         && handle.home.is_here()
     {
-        // SAFETY: the caller's places, by the interface, and none is null.
-        unsafe {
-            key.write(row.key.0.as_ptr());
-            key_size.write(row.key.1);
-            value.write(row.value.0.as_ptr());
-            value_size.write(row.value.1);
-        }
+        (*key, *key_size) = (row.key.0.as_ptr(), row.key.1);
+        (*value, *value_size) = (row.value.0.as_ptr(), row.value.1);
         return codes::SUCCESS;
     }
     // SAFETY: the caller's handle and places, by the interface.

@@ -141,6 +141,15 @@ impl OrderedScan {
         }
     }
 
+    /// As [`OrderedScan::go`] to the next key.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Result<()> {
+        match &self.order {
+            None => self.stored.next(),
+            Some(_) => self.go(Movement::Next),
+        }
+    }
+
     #[inline]
     pub(super) fn go(&mut self, movement: Movement<'_>) -> Result<()> {
         match self.order.as_deref_mut() {

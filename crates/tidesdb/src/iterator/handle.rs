@@ -162,7 +162,7 @@ impl Scan {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "a scan moves; entries() is the Iterator")]
     pub fn next(&mut self) -> Result<()> {
-        self.scan.go(Movement::Next)
+        self.scan.next()
     }
 
     /// Goes to the key before. On a scan that is not valid it does nothing.

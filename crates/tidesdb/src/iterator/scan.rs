@@ -205,6 +205,23 @@ impl StoredScan {
         }
     }
 
+    /// As [`StoredScan::go`] to the next key. Always inlined: most movements are this one, in loops,
+    /// and what only the others need would be passed by each time.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Result<()> {
+        self.check_not_forked()?;
+        if !self.valid() {
+            return Ok(());
+        }
+        if self.instrumented && self.needs_instruments() {
+            return self.go_instrumented(Movement::Next);
+        }
+        self.place = Place::Outside;
+        self.values.leave();
+        self.sources.merge.next()?;
+        self.skip_to_visible()
+    }
+
     #[inline]
     fn go_plain(&mut self, movement: Movement<'_>) -> Result<()> {
         self.place = Place::Outside;
@@ -245,7 +262,7 @@ impl StoredScan {
         self.skip_to_visible()
     }
 
-    #[inline]
+    #[inline(always)]
     fn skip_to_visible(&mut self) -> Result<()> {
         let mut dead = 0;
         while let Some(source) = self.sources.merge.current() {
