@@ -99,7 +99,7 @@ impl Camera {
             mutation.at,
             mutation.len
         );
-        let promises = *locked(promises);
+        let promises = locked(promises).clone();
         collector.images.push(Image {
             sim: sim.crash_image(profile, seed),
             profile,
@@ -175,7 +175,7 @@ impl Judge {
         let nested = (depth == 0 && *count % 50 == 0).then(|| image.sim.fork());
         let (lower, upper) = (image.lower(), image.promises.started);
         let machine = parent.machine.with_disk(Arc::clone(&image.sim));
-        let promises = Arc::new(Mutex::new(image.promises));
+        let promises = Arc::new(Mutex::new(image.promises.clone()));
         let seed = self.random.next_u64();
         let mut runner = Runner::start(machine, seed, parent.history.clone(), promises)?;
         check_files(&runner)?;
@@ -231,7 +231,7 @@ impl Judge {
         disk: &Arc<SimVfs>,
         contents: &Contents,
     ) -> Verdict {
-        let promises = Arc::new(Mutex::new(image.promises));
+        let promises = Arc::new(Mutex::new(image.promises.clone()));
         let seed = self.random.next_u64();
         let camera = Camera::install(disk, &promises, seed, Odds::ALWAYS);
         let machine = parent.machine.with_disk(Arc::clone(disk));
@@ -241,7 +241,7 @@ impl Judge {
             self.counts.nested += 1;
             let context = |e| format!("recovery crashed {}: {e}", again.site);
             let machine = parent.machine.with_disk(Arc::clone(&again.sim));
-            let promises = Arc::new(Mutex::new(image.promises));
+            let promises = Arc::new(Mutex::new(image.promises.clone()));
             let runner =
                 Runner::start(machine, seed, parent.history.clone(), promises).map_err(context)?;
             let found = runner.read().map_err(context)?;

@@ -9,6 +9,7 @@ mod checks;
 mod commits;
 mod copies;
 mod families;
+mod promises;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,28 +29,7 @@ use crate::settings::{SLOTS, Settings};
 use crate::watch::WatchedScheduler;
 
 use self::copies::KeptCopy;
-
-/// What a crash at this moment may and may not take.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Promises {
-    /// The last transaction that was acknowledged: a process kill must leave it.
-    pub acknowledged: u64,
-    /// The last transaction that was begun: nothing later may appear.
-    pub started: u64,
-    /// The last transaction that a power cut must leave.
-    pub durable: u64,
-    /// What will be durable when the log sync under way is done.
-    pub syncing: u64,
-    /// Per slot, the family that is known to be there.
-    pub families: [Option<FamilyId>; SLOTS],
-    /// Per slot, a family that may be there, or not, since a creation or a removal is under way.
-    pub undecided: [Option<Option<FamilyId>>; SLOTS],
-    /// The family of the first slot may have the name of the second.
-    pub moving: Option<(usize, usize)>,
-}
-
-/// Promises shared with the hooks of the disk.
-pub type SharedPromises = Arc<Mutex<Promises>>;
+pub use self::promises::{Promises, SharedPromises};
 
 /// Locks, whatever happened to other holders.
 pub fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {

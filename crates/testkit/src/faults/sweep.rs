@@ -114,7 +114,7 @@ impl Scenario {
             Runner::start(machine, random.next_u64(), History::default(), Arc::clone(&promises))?;
         runner.load()?;
         runner.shut();
-        let promises = *locked(&promises);
+        let promises = locked(&promises).clone();
         let seed = random.next_u64();
         Ok(Self { seed, machine: runner.machine, history: runner.history, promises })
     }
@@ -128,7 +128,7 @@ impl Scenario {
             Order::Memory(refusal) => Faults::of_memory(&machine.sim, refusal),
             Order::Contents(refusal) => Faults::of_contents(&machine.sim, refusal),
         });
-        let promises = Arc::new(Mutex::new(self.promises));
+        let promises = Arc::new(Mutex::new(self.promises.clone()));
         let _ = Camera::install(&machine.sim, &promises, 0, Odds { piece: 0, other: 0 });
         let mut runner = Runner::start(machine, self.seed, self.history.clone(), promises)?;
         runner.create_all()?;
@@ -288,16 +288,17 @@ fn judge_crashes(runner: &Runner, seed: u64) -> Verdict {
     // Nothing fails where a crash is looked at.
     let _quiet = runner.machine.faults.as_ref().map(|faults| faults.suspend());
     for profile in [CrashProfile::Everything, CrashProfile::Nothing, CrashProfile::Random] {
-        let promises = *locked(&runner.promises);
+        let promises = locked(&runner.promises).clone();
         let lower = match profile {
             CrashProfile::Everything => promises.acknowledged,
             _ => promises.durable,
         };
         let machine = runner.machine.with_disk(runner.machine.sim.crash_image(profile, seed));
+        let started = promises.started;
         let shared = Arc::new(Mutex::new(promises));
         let after = Runner::start(machine, seed, runner.history.clone(), shared)
             .map_err(|e| format!("{profile:?}: {e}"))?;
-        after.find_prefix(lower, promises.started).map_err(|e| format!("{profile:?}: {e}"))?;
+        after.find_prefix(lower, started).map_err(|e| format!("{profile:?}: {e}"))?;
     }
     Ok(())
 }

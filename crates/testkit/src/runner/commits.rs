@@ -29,9 +29,10 @@ impl Runner {
             let (Some(id), Some(family)) = (families[write.slot], &self.handles[write.slot]) else {
                 continue;
             };
-            let options = family.options();
-            full |= options.sync_mode == SyncMode::Full;
-            let of = (id, &options.key_order);
+            // Not what the engine says: it may have lost a change of the options.
+            full |= locked(&self.promises).syncs_commits(id);
+            let key_order = family.options().key_order;
+            let of = (id, &key_order);
             let (mut write, bytes) = write.materialize((number, place as u32), of, now);
             let earlier = &transaction.writes;
             write.single &= self.history.allows_single_deletion(earlier, id, &write.place);

@@ -7,10 +7,10 @@ use tidesdb::{CopyOptions, Db, ErrorKind, WriteBatch};
 use tidesdb_sys::clock::Clock;
 use tidesdb_sys::vfs::Vfs;
 
-use super::{Machine, Runner, family_name, locked};
+use super::{Machine, Promises, Runner, family_name, locked};
 use crate::Verdict;
 use crate::inspect;
-use crate::oracle::{Contents, FamilyId};
+use crate::oracle::Contents;
 use crate::settings::SLOTS;
 use crate::watch::WatchedScheduler;
 
@@ -20,17 +20,15 @@ pub(super) struct KeptCopy {
     path: PathBuf,
     /// The last transaction that it holds.
     number: u64,
-    families: [Option<FamilyId>; SLOTS],
+    promises: Promises,
 }
 
 impl Runner {
     /// Makes a checkpoint or a backup; what was made before must still be what it was, and goes.
     pub(super) fn copy_database(&mut self, db: &Db, backup: bool) -> Verdict {
         self.check_kept_copy()?;
-        let (number, families) = {
-            let promises = locked(&self.promises);
-            (promises.started, promises.families)
-        };
+        let promises = locked(&self.promises).clone();
+        let number = promises.started;
         let path = PathBuf::from(format!("/copy{number}-{}", self.random.next_u64()));
         let options = CopyOptions::default().verify_copy(self.random.chance(1, 4));
         let result = match backup {
@@ -39,7 +37,7 @@ impl Runner {
         };
         let worked = result.is_ok();
         self.durable_if("copy", result)?;
-        let copy = KeptCopy { path, number, families };
+        let copy = KeptCopy { path, number, promises };
         if worked {
             self.check_copy(&copy)?;
             self.kept_copy = Some(copy);
@@ -77,17 +75,18 @@ impl Runner {
 
     fn compare(&self, db: &Db, copy: &KeptCopy) -> Verdict {
         let mut found = Contents::new();
-        for (slot, id) in copy.families.iter().enumerate() {
+        for (slot, id) in copy.promises.families.iter().enumerate() {
             let family = db.family(&family_name(slot)).ok();
             match (id, family) {
                 (Some(id), Some(family)) => {
+                    copy.promises.check_options(*id, &family)?;
                     found.insert(*id, inspect::read_forwards(&family, None)?);
                 }
                 (None, None) => {}
                 (id, _) => return Err(format!("family {slot} should be {id:?}")),
             }
         }
-        let live: Vec<_> = copy.families.iter().flatten().copied().collect();
+        let live: Vec<_> = copy.promises.families.iter().flatten().copied().collect();
         let now = self.machine.clock.unix_seconds();
         let expected = self.history.contents(&live, copy.number, now);
         if found == expected {
@@ -123,10 +122,10 @@ impl Runner {
             .open_at(&Machine::dir(), true, &WatchedScheduler::new(1))
             .map_err(|e| format!("open for reading: {e}"))?;
         let (decided, now_there) = {
-            let promises = locked(&self.promises);
+            let promises = locked(&self.promises).clone();
             let decided = promises.moving.is_none() && promises.undecided == [None; SLOTS];
             let (path, number) = (Machine::dir(), u64::MAX);
-            (decided, KeptCopy { path, number, families: promises.families })
+            (decided, KeptCopy { path, number, promises })
         };
         if decided {
             self.compare(&db, &now_there).map_err(|e| format!("opened for reading: {e}"))?;

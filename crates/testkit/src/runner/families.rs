@@ -1,6 +1,6 @@
 //! Families that come, go, get other names and options, and are copied.
 
-use tidesdb::{Compression, Db, Family};
+use tidesdb::{Compression, Db, Error, ErrorKind, Family};
 
 use super::{Runner, family_name, locked};
 use crate::Verdict;
@@ -10,6 +10,9 @@ impl Runner {
     /// Learns which families are there, where that was undecided.
     pub(super) fn take_handles(&mut self) -> Verdict {
         let Some(db) = self.db.clone() else { return Ok(()) };
+        // What a full disk shows may be in the kernel's cache only.
+        let faults = self.machine.faults.as_ref();
+        let decides = !faults.is_some_and(|faults| faults.disk_is_full());
         let there = |slot| db.family(&family_name(slot)).ok();
         let mut promises = locked(&self.promises);
         // Both slots or neither: what has got another name has lost the old one.
@@ -36,6 +39,12 @@ impl Runner {
                 }
             }
             promises.undecided[slot] = None;
+            if let (Some(id), Some(family)) = (promises.families[slot], &family) {
+                promises.check_options(id, family)?;
+                if decides {
+                    promises.options.insert(id, vec![family.options()]);
+                }
+            }
             self.handles[slot] = family;
         }
         drop(promises);
@@ -44,9 +53,14 @@ impl Runner {
     }
 
     /// Takes the handle of a slot after its family has come, gone or moved.
-    fn take_handle(&mut self, db: &Db, slot: usize) {
+    fn take_handle(&mut self, db: &Db, slot: usize) -> Verdict {
         self.handles[slot] = db.family(&family_name(slot)).ok();
         self.call_back_from_now_on();
+        let promises = locked(&self.promises);
+        match (promises.families[slot], &self.handles[slot]) {
+            (Some(id), Some(family)) => promises.check_options(id, family),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the families of slots can be changed: no earlier change of theirs is undecided.
@@ -75,13 +89,17 @@ impl Runner {
                 Some(self.next_family)
             }
         };
-        locked(&self.promises).undecided[slot] = Some(after);
+        let options = self.machine.settings.families[slot].clone();
+        {
+            let mut promises = locked(&self.promises);
+            promises.undecided[slot] = Some(after);
+            if let Some(id) = after {
+                promises.options.insert(id, vec![options.clone()]);
+            }
+        }
         let result = match after {
             None => db.drop_family(&name),
-            Some(_) => {
-                let options = self.machine.settings.families[slot].clone();
-                db.create_family(&name, options).map(drop)
-            }
+            Some(_) => db.create_family(&name, options).map(drop),
         };
         let worked = result.is_ok();
         self.excuse("create or drop a family", result)?;
@@ -94,8 +112,7 @@ impl Runner {
             promises.families[slot] = after;
             promises.undecided[slot] = None;
         }
-        self.take_handle(db, slot);
-        Ok(())
+        self.take_handle(db, slot)
     }
 
     /// Gives the family of one slot the name of another, if there is one and the name is free.
@@ -144,7 +161,12 @@ impl Runner {
         let id = self.next_family;
         self.history.copy_family(source, id);
         self.copies.push(id);
-        locked(&self.promises).undecided[to] = Some(Some(id));
+        {
+            let mut promises = locked(&self.promises);
+            promises.undecided[to] = Some(Some(id));
+            let options = promises.options.get(&source).cloned().unwrap_or_default();
+            promises.options.insert(id, options);
+        }
         let result = db.clone_family(&family_name(from), &family_name(to)).map(drop);
         let worked = result.is_ok();
         self.excuse("copy a family", result)?;
@@ -157,14 +179,15 @@ impl Runner {
             promises.families[to] = Some(id);
             promises.undecided[to] = None;
         }
-        self.take_handle(db, to);
-        Ok(())
+        self.take_handle(db, to)
     }
 
     /// Gives a family other options: the files that it has keep their form.
     pub(super) fn change_options(&mut self, slot: usize) -> Verdict {
         let Some(family) = self.handles[slot].clone() else { return Ok(()) };
-        let mut options = family.options();
+        let Some(id) = locked(&self.promises).families[slot] else { return Ok(()) };
+        let before = family.options();
+        let mut options = before.clone();
         if self.machine.settings.mix == Mix::Everything {
             let write_buffer_size = options.write_buffer_size;
             let key_order = options.key_order;
@@ -174,11 +197,20 @@ impl Runner {
         }
         let compression = [Compression::None, Compression::Lz4][self.random.index(2)];
         let options = options.use_btree(self.random.chance(1, 2)).compression(compression);
+        locked(&self.promises).options.entry(id).or_default().push(options.clone());
         let result = family.set_options(options.clone());
-        let worked = result.is_ok();
+        let failed = result.as_ref().err().map(Error::kind);
         self.excuse("change options", result)?;
-        if worked && family.options() != options {
-            return Err(format!("family {slot} has not got its options"));
+        if family.options() != *if failed.is_none() { &options } else { &before } {
+            return Err(format!("options of family {slot} after the call: {failed:?}"));
+        }
+        let mut promises = locked(&self.promises);
+        let wanted = promises.options.entry(id).or_default();
+        match failed {
+            None => *wanted = vec![options],
+            Some(ErrorKind::ChangeUncertain) => {}
+            // Nothing has changed.
+            Some(_) => drop(wanted.pop()),
         }
         Ok(())
     }
