@@ -52,12 +52,14 @@ struct Sweep<'g> {
     golden: &'g Golden,
     path: PathBuf,
     tolerance: Tolerance,
+    /// The damage is that bytes can't be read.
+    unreadable: bool,
     tally: Tally,
 }
 
 impl<'g> Sweep<'g> {
     fn new(golden: &'g Golden, path: PathBuf, tolerance: Tolerance) -> Self {
-        Self { golden, path, tolerance, tally: Tally::default() }
+        Self { golden, path, tolerance, unreadable: false, tally: Tally::default() }
     }
 
     /// Damages a copy of the database and judges what it returns.
@@ -131,11 +133,14 @@ impl<'g> Sweep<'g> {
         }
     }
 
-    /// An error must be of kind `Corruption` and name the damaged file. When the manifest or
-    /// `CURRENT` is damaged it may name the file that contradicts them instead.
+    /// An error must be of kind `Corruption`, or of kind `Io` for bytes that can't be read, and
+    /// name the damaged file. When the manifest or `CURRENT` is damaged it may name the file that
+    /// contradicts them instead.
     fn judge_error(&self, error: &Error, name: &str) {
         let unknown_format = matches!(error, Error::NotADatabase { .. });
-        assert!(error.kind() == ErrorKind::Corruption || unknown_format, "{error}");
+        let unreadable = self.unreadable && error.kind() == ErrorKind::Io;
+        let explained = error.kind() == ErrorKind::Corruption || unknown_format || unreadable;
+        assert!(explained, "{error}");
         let text = error.to_string();
         let of_manifest = name.starts_with("MANIFEST") || name == "CURRENT";
         let named = text.contains(name) || (of_manifest && text.contains("/db/"));
@@ -168,9 +173,14 @@ impl<'g> Sweep<'g> {
         }
     }
 
-    /// Zeroes, exchanges, and ages sectors.
+    /// Zeroes, exchanges, and ages sectors, and makes them unreadable.
     fn damage_sectors(&mut self, length: u64) {
         for at in (0..length).step_by(512) {
+            self.unreadable = true;
+            self.judge(&format!("sector {at} unreadable"), |disk, path| {
+                disk.corrupt(path, at, Corruption::ReadError).unwrap()
+            });
+            self.unreadable = false;
             self.judge(&format!("sector {at} zeroed"), |disk, path| {
                 disk.corrupt(path, at, Corruption::Zero).unwrap()
             });
