@@ -277,6 +277,12 @@ fn tables() {
     sweep(Shape::Closed, "", ".klog", Tolerance::Exact, 3_000);
 }
 
+/// B+trees with filters of the other kind and of prefixes, some of which two families share.
+#[test]
+fn shared_trees() {
+    sweep(Shape::Trees, "", ".klog", Tolerance::Exact, 1_500);
+}
+
 #[test]
 fn value_logs() {
     sweep(Shape::Closed, "", ".vlog", Tolerance::Exact, 4_000);

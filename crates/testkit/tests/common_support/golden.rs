@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidesdb::{
-    Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, Result, ScanOptions,
-    SyncMode, WriteBatch,
+    Components, Db, DbOptions, Error, ErrorKind, Family, FamilyOptions, FilterKind, Result,
+    ScanOptions, SyncMode, WriteBatch,
 };
 use tidesdb_sim::{ManualClock, ManualScheduler, SimVfs};
 use tidesdb_sys::vfs::Vfs;
@@ -22,6 +22,9 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(crate) enum Shape {
     /// Closed, everything in tables of two levels and value logs.
     Closed,
+    /// As `Closed`, with what options there are for tables, and a copy of the first family as it
+    /// was after [`COPIED`] commits, which shares tables with it.
+    Trees,
     /// Abandoned with tables and a log, of which every record is on disk.
     Synced,
     /// Abandoned with a log of which nothing was synced.
@@ -32,8 +35,18 @@ pub(crate) enum Shape {
 }
 
 const FAMILIES: [&str; 2] = ["first", "second"];
+const COPY: &str = "copy";
+/// Commits before everything is merged, and the first family is copied.
+const COPIED: u64 = 40;
 const COUNTER: &[u8] = b"counter";
 const DIRECTORY: &str = "/db";
+
+impl Shape {
+    /// Closed, with nothing in the log.
+    const fn is_closed(self) -> bool {
+        matches!(self, Self::Closed | Self::Trees)
+    }
+}
 
 /// The database.
 pub(crate) struct Golden {
@@ -41,6 +54,8 @@ pub(crate) struct Golden {
     shape: Shape,
     commits: u64,
     models: [Model; 2],
+    /// What is in the copy of a family, if there is one.
+    copy: Option<Model>,
 }
 
 /// How a damaged database compares with the sound one.
@@ -135,22 +150,22 @@ impl Golden {
     pub(crate) fn make(shape: Shape) -> Self {
         let disk = SimVfs::new(1);
         let commits = 90;
-        let golden = Self { disk, shape, commits, models: models_after(shape, commits) };
+        let mut golden =
+            Self { disk, shape, commits, models: models_after(shape, commits), copy: None };
         let db = golden.open(&golden.disk).unwrap();
-        let options = FamilyOptions::default()
-            .write_buffer_size(1 << 20)
-            .block_size(256)
-            .target_table_bytes(4 << 10)
-            .klog_value_threshold(100)
-            .l1_file_count_trigger(4)
-            .min_disk_space(0);
+        let options = golden.family_options();
         let families = FAMILIES.map(|name| db.create_family(name, options.clone()).unwrap());
         for number in 1..=commits {
             golden.commit(&db, &families, number);
-            if shape != Shape::Unsynced && number == 40 {
+            if shape != Shape::Unsynced && number == COPIED {
                 db.compact().unwrap();
             }
-            if shape == Shape::Closed && number == 70 {
+            if shape == Shape::Trees && number == COPIED {
+                db.clone_family(FAMILIES[0], COPY).unwrap();
+                let [first, _] = models_after(shape, COPIED);
+                golden.copy = Some(first);
+            }
+            if shape.is_closed() && number == 70 {
                 db.flush().unwrap();
             }
         }
@@ -158,13 +173,27 @@ impl Golden {
         assert!(sound.wrong.is_empty() && sound.errors.is_empty(), "{sound:?}");
         drop(families);
         match shape {
-            Shape::Closed => db.close().unwrap(),
+            Shape::Closed | Shape::Trees => db.close().unwrap(),
             Shape::Synced | Shape::Unsynced | Shape::Large => drop(db),
         }
         let copy = golden.disk.fork();
         let sound = golden.compare(&golden.open(&copy).unwrap());
         assert!(sound.wrong.is_empty() && sound.errors.is_empty(), "{sound:?}");
         golden
+    }
+
+    fn family_options(&self) -> FamilyOptions {
+        let options = FamilyOptions::default()
+            .write_buffer_size(1 << 20)
+            .block_size(256)
+            .target_table_bytes(4 << 10)
+            .klog_value_threshold(100)
+            .l1_file_count_trigger(4)
+            .min_disk_space(0);
+        match self.shape {
+            Shape::Trees => options.use_btree(true).filter_kind(FilterKind::Ribbon).prefix_bytes(5),
+            _ => options,
+        }
     }
 
     fn commit(&self, db: &Db, families: &[Family; 2], number: u64) {
@@ -190,7 +219,7 @@ impl Golden {
     pub(crate) fn open(&self, disk: &Arc<SimVfs>) -> Result<Db> {
         let sync_mode = match self.shape {
             Shape::Synced | Shape::Large => SyncMode::Full,
-            Shape::Closed | Shape::Unsynced => SyncMode::None,
+            Shape::Closed | Shape::Trees | Shape::Unsynced => SyncMode::None,
         };
         let options = DbOptions::default()
             .sync_mode(sync_mode)
@@ -221,10 +250,11 @@ impl Golden {
         bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last as u64 + 1)
     }
 
-    /// Asks for everything in every way, in both families.
+    /// Asks for everything in every way, in all families.
     pub(crate) fn compare(&self, db: &Db) -> Outcome {
         let mut outcome = Outcome::default();
-        for (name, model) in FAMILIES.iter().zip(&self.models) {
+        let families = FAMILIES.iter().zip(&self.models);
+        for (name, model) in families.chain(self.copy.iter().map(|model| (&COPY, model))) {
             match db.family(name) {
                 Ok(family) => compare_family(&family, model, &mut outcome),
                 Err(error) => outcome.wrong.push(format!("family {name}: {error}")),
