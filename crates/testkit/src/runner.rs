@@ -123,8 +123,9 @@ pub struct Runner {
     handles: [Option<Family>; SLOTS],
     snapshots: Vec<HeldSnapshot>,
     next_family: FamilyId,
-    /// Families that were begun as copies of others.
-    copies: Vec<FamilyId>,
+    /// Families that may come with something in them: begun as copies of others, or gone by what a
+    /// full disk shows.
+    returning: Vec<FamilyId>,
     kept_copy: Option<KeptCopy>,
     /// What hooks and listeners use.
     callbacks: Arc<Mutex<callbacks::Shared>>,
@@ -172,7 +173,7 @@ impl Runner {
             handles: [const { None }; SLOTS],
             snapshots: Vec::new(),
             next_family,
-            copies: Vec::new(),
+            returning: Vec::new(),
             slices_before: 0,
             last_error: None,
         };

@@ -62,6 +62,9 @@ sweeps! {
         LOOKS, Forever, IO;
     no_space_from_any_call_on, slices_and_no_space_from_any_call_on: SPACE, Forever, NO_SPACE;
     any_sync_fails_once, slices_and_any_sync_fails_once: SYNCS, Once, IO;
+    any_sync_finds_no_space_once, slices_and_any_sync_finds_no_space_once: SYNCS, Once, NO_SPACE;
+    syncs_find_no_space_from_any_call_on, slices_and_syncs_find_no_space_from_any_call_on:
+        SYNCS, Forever, NO_SPACE;
 }
 
 /// Memory for memtables is refused at each block, once and from then on.

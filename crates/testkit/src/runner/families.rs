@@ -16,19 +16,25 @@ impl Runner {
         let there = |slot| db.family(&family_name(slot)).ok();
         let mut promises = locked(&self.promises);
         // Both slots or neither: what has got another name has lost the old one.
-        if let Some((from, to)) = promises.moving.take()
-            && there(from).is_none()
-            && there(to).is_some()
-        {
-            promises.families[to] = promises.families[from].take();
+        if let Some((from, to)) = promises.moving.take() {
+            let moved = there(from).is_none() && there(to).is_some();
+            if moved {
+                promises.families[to] = promises.families[from].take();
+            }
+            if !decides {
+                promises.moving = Some(if moved { (to, from) } else { (from, to) });
+            }
         }
         for slot in 0..SLOTS {
             let family = there(slot);
             let known = promises.families[slot];
+            let mut undecided = promises.undecided[slot];
             if family.is_some() != known.is_some() {
                 match promises.undecided[slot] {
                     Some(other) if other.is_some() == family.is_some() => {
                         promises.families[slot] = other;
+                        undecided = Some(known);
+                        self.returning.extend(known);
                     }
                     _ => {
                         return Err(format!(
@@ -38,7 +44,7 @@ impl Runner {
                     }
                 }
             }
-            promises.undecided[slot] = None;
+            promises.undecided[slot] = undecided.filter(|_| !decides);
             if let (Some(id), Some(family)) = (promises.families[slot], &family) {
                 promises.check_options(id, family)?;
                 if decides {
@@ -69,16 +75,17 @@ impl Runner {
         promises.moving.is_none() && slots.iter().all(|slot| promises.undecided[*slot].is_none())
     }
 
-    /// Whether a copy may or may not have come into a slot. A family that is created there beside
-    /// it would leave two outcomes with different contents, of which only one can be promised.
-    fn has_undecided_copy(&self, slot: usize) -> bool {
+    /// Whether a family with something in it may be in a slot, or not. A family that is created
+    /// there beside it would leave two outcomes with different contents, of which only one can be
+    /// promised.
+    fn has_undecided_contents(&self, slot: usize) -> bool {
         let undecided = locked(&self.promises).undecided[slot].flatten();
-        undecided.is_some_and(|family| self.copies.contains(&family))
+        undecided.is_some_and(|family| self.returning.contains(&family))
     }
 
     pub(super) fn create_or_drop(&mut self, db: &Db, slot: usize) -> Verdict {
         let name = family_name(slot);
-        if locked(&self.promises).moving.is_some() || self.has_undecided_copy(slot) {
+        if locked(&self.promises).moving.is_some() || self.has_undecided_contents(slot) {
             return Ok(());
         }
         let before = locked(&self.promises).families[slot];
@@ -160,7 +167,7 @@ impl Runner {
         self.next_family += 1;
         let id = self.next_family;
         self.history.copy_family(source, id);
-        self.copies.push(id);
+        self.returning.push(id);
         {
             let mut promises = locked(&self.promises);
             promises.undecided[to] = Some(Some(id));
