@@ -255,7 +255,8 @@ impl Judge {
     }
 }
 
-fn check_files(runner: &Runner) -> Verdict {
+/// Has the engine check everything that an opening left, and looks at the directory.
+pub(crate) fn check_files(runner: &Runner) -> Verdict {
     let Some(db) = &runner.db else { return Err("no database is open".to_owned()) };
     inspect::deep_check(db, runner.machine.sim.as_ref(), &Machine::dir())
 }

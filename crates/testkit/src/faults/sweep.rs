@@ -16,8 +16,7 @@ use tidesdb_sys::large_vec::refusals;
 
 use super::{Fault, Faults, Refusal};
 use crate::Verdict;
-use crate::crash::Camera;
-use crate::crash::Odds;
+use crate::crash::{Camera, Odds, check_files};
 use crate::operations::{Operation, PlannedWrite};
 use crate::oracle::History;
 use crate::runner::{Machine, Promises, Runner, locked};
@@ -259,6 +258,7 @@ fn one_run(scenario: &Scenario, order: Order) -> Verdict<(bool, u64)> {
     }
     judge_crashes(&runner, seed).map_err(|e| format!("crash after the trouble: {e}"))?;
     runner.apply(&Operation::Reopen { close: false })?;
+    check_files(&runner).map_err(|e| format!("opened after the trouble: {e}"))?;
     Ok((fired, runner.slices_merged()))
 }
 
@@ -299,6 +299,7 @@ fn judge_crashes(runner: &Runner, seed: u64) -> Verdict {
         let after = Runner::start(machine, seed, runner.history.clone(), shared)
             .map_err(|e| format!("{profile:?}: {e}"))?;
         after.find_prefix(lower, started).map_err(|e| format!("{profile:?}: {e}"))?;
+        check_files(&after).map_err(|e| format!("{profile:?}: {e}"))?;
     }
     Ok(())
 }
