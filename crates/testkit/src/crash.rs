@@ -128,6 +128,10 @@ fn follow_syncs(promises: &SharedPromises, mutation: &Mutation<'_>) {
     }
 }
 
+/// Segments of the log after everything was flushed and the database was opened again: the last
+/// one, the new one, and a few more.
+const MOST_SEGMENTS: usize = 8;
+
 /// What was judged so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
@@ -216,6 +220,7 @@ impl Judge {
         runner.apply(&crate::operations::Operation::Compact)?;
         let contents = runner.read()?;
         reopen_shows(runner, &contents)?;
+        inspect::check_log(runner.machine.sim.as_ref(), &Machine::dir(), MOST_SEGMENTS)?;
         let aside = Machine::dir().join("set-aside");
         match runner.machine.sim.list(&aside) {
             Ok(entries) if !entries.is_empty() => Err(format!("still set aside: {entries:?}")),

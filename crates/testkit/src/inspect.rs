@@ -174,6 +174,18 @@ fn check_pages(family: &Family, content: &Content, length: usize) -> Verdict {
     }
 }
 
+/// Checks how many segments of the log are there after everything was flushed: those that are kept
+/// for their records must have gone.
+///
+/// # Errors
+/// When there are more than that.
+pub fn check_log(vfs: &dyn Vfs, dir: &Path, most: usize) -> Verdict {
+    let entries = vfs.list(dir).map_err(|e| text("list", e))?;
+    let segments: Vec<_> =
+        entries.iter().map(|entry| &entry.name).filter(|name| name.starts_with("wal-")).collect();
+    if segments.len() <= most { Ok(()) } else { Err(format!("more than {most}: {segments:?}")) }
+}
+
 /// Runs the engine's own deep check, and compares the directory with what it counted.
 ///
 /// # Errors

@@ -7,8 +7,13 @@ use std::sync::Arc;
 use tidesdb::{Components, Db, ErrorKind, KeyOrder, ScanOptions, WriteBatch};
 use tidesdb_sim::{ManualScheduler, SimVfs};
 use tidesdb_sys::vfs::Vfs;
+use tidesdb_testkit::inspect;
 
 use super::{FAMILIES, Model, Models, Run, look_up};
+
+/// Segments of the log after a new opening in which hardly anything was written: the last one of
+/// the opening before, the new one, and a few more.
+const MOST_SEGMENTS: usize = 4;
 
 /// An entry as a scan shows it.
 type Pair = (Vec<u8>, Vec<u8>);
@@ -192,6 +197,7 @@ impl Run {
         self.scheduler.run_until_idle();
         self.db().compact().unwrap();
         self.scheduler.run_until_idle();
+        inspect::check_log(self.disk.as_ref(), Path::new("/db"), MOST_SEGMENTS).unwrap();
         let now = self.now();
         let of_model = |model: &Rc<Model>| -> usize {
             visible(model, now).iter().map(|(key, value)| key.len() + value.len() + 40).sum()
