@@ -4,7 +4,7 @@
 //! A hook of the disk takes the images; they are independent copies and judged between two
 //! operations, because the engine is in the middle of something while the hook runs. The order of
 //! the judgement: open succeeds; the deep check passes; the content is one prefix of the history
-//! within the bounds of the crash's kind; a second open shows the same; one image in fifty is
+//! within the bounds of the crash's kind; a second open shows the same; one image in so many is
 //! crashed again at every change that its own recovery makes; fifty more operations work, and
 //! crash images of those are judged as well.
 
@@ -151,13 +151,16 @@ pub struct Judge {
     /// What was judged so far.
     pub counts: Counts,
     random: SplitMix64,
+    /// Of so many images the recovery of one is crashed again.
+    nesting: u64,
 }
 
 impl Judge {
-    /// A judge whose choices are determined by `seed`.
+    /// A judge whose choices are determined by `seed`. Of `nesting` images it crashes the recovery
+    /// of one again.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self { counts: Counts::default(), random: SplitMix64::new(seed) }
+    pub fn new(seed: u64, nesting: u64) -> Self {
+        Self { counts: Counts::default(), random: SplitMix64::new(seed), nesting }
     }
 
     /// Judges the images of `parent`'s workload.
@@ -176,7 +179,9 @@ impl Judge {
         let count =
             if depth == 0 { &mut self.counts.images } else { &mut self.counts.second_generation };
         *count += 1;
-        let nested = (depth == 0 && *count % 50 == 0).then(|| image.sim.fork());
+        // By chance: there are fewer images than that of a workload with few changes.
+        let nested = depth == 0 && self.random.chance(1, self.nesting);
+        let nested = nested.then(|| image.sim.fork());
         let (lower, upper) = (image.lower(), image.promises.started);
         let machine = parent.machine.with_disk(Arc::clone(&image.sim));
         let promises = Arc::new(Mutex::new(image.promises.clone()));
