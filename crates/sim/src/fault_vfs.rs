@@ -5,7 +5,7 @@
 //! then once per call `k` with that call failing once or from there on. Short writes and flipped
 //! bits are ordered by the count of writes or reads alone. A failed call never reaches the wrapped
 //! file system, with two exceptions: a failed sync makes it forget unsynced bytes, as a kernel
-//! does, and a failed write of a log segment takes some of the pages before the one that fails.
+//! does, and a failed write takes some of the bytes in front, that of a log segment whole pages.
 //!
 //! Threads: any; the plan and the counters share one lock, held only while deciding.
 

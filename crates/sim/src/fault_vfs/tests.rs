@@ -152,6 +152,24 @@ fn a_failed_sync_loses_the_bytes_it_should_have_saved() {
 }
 
 #[test]
+fn a_failed_write_takes_some_bytes_from_its_start() {
+    let mut seen = std::collections::BTreeSet::new();
+    let sim = SimVfs::new(1);
+    let fault = FaultVfs::new(Arc::clone(&sim) as Arc<dyn Vfs>);
+    fault.count_only(OpSet::of(&[Op::Write]));
+    fault.fail_call(0, FaultKind::Forever, FaultError::NO_SPACE);
+    for n in 0..200 {
+        let path = root(&format!("file{n}"));
+        let file = fault.open(&path, OpenMode::CreateNew).unwrap();
+        assert_eq!(file.write_at(&[1; 8], 0).unwrap_err().kind(), ErrorKind::StorageFull);
+        let content = sim.content(&path).unwrap();
+        assert!(content.iter().all(|byte| *byte == 1));
+        seen.insert(content.len());
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), (0..=8).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_failed_write_of_a_segment_takes_whole_pages_from_its_start() {
     let at = 4096 - 100;
     let mut seen = std::collections::BTreeSet::new();

@@ -44,7 +44,13 @@ impl File for FaultFile {
     }
 
     fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
-        self.admit(Op::Write)?;
+        if let Err(error) = self.admit(Op::Write) {
+            let taken = taken_bytes(lock(&self.shared.plan).fired, at, bytes.len());
+            if taken > 0 {
+                self.inner.write_at(&bytes[..taken], at)?;
+            }
+            return Err(error);
+        }
         let count = lock(&self.shared.plan).write_limit(bytes.len());
         if count == 0 {
             return Ok(0);
@@ -101,6 +107,17 @@ impl File for FaultFile {
 
     fn discard_unsynced(&self) {
         self.inner.discard_unsynced();
+    }
+}
+
+/// How many of `len` bytes at `at` the `fired`-th failing call takes, which finds no space or no
+/// device in the middle: none, all, or any number between.
+fn taken_bytes(fired: u64, at: u64, len: usize) -> usize {
+    let mut random = SplitMix64::new(mix64(fired) ^ at);
+    match random.below(4) {
+        0 => 0,
+        1 => len,
+        _ => random.index(len + 1),
     }
 }
 
