@@ -16,16 +16,17 @@ fn text(what: &str, error: impl std::fmt::Display) -> String {
     format!("{what}: {error}")
 }
 
+fn options_at(snapshot: Option<&Snapshot>) -> ScanOptions {
+    let options = ScanOptions::new();
+    snapshot.map_or(options.clone(), |snapshot| options.snapshot(snapshot))
+}
+
 /// Everything in a family, from a forward scan.
 ///
 /// # Errors
 /// Any error of the scan, and keys out of order.
 pub fn read_forwards(family: &Family, snapshot: Option<&Snapshot>) -> Verdict<Content> {
-    let mut options = ScanOptions::new();
-    if let Some(snapshot) = snapshot {
-        options = options.snapshot(snapshot);
-    }
-    let mut scan = family.scan(options).map_err(|e| text("scan", e))?;
+    let mut scan = family.scan(options_at(snapshot)).map_err(|e| text("scan", e))?;
     let mut content = Content::new();
     scan.seek_to_first().map_err(|e| text("seek to first", e))?;
     let order = family.options().key_order;
@@ -65,8 +66,8 @@ fn in_order<'c>(order: &KeyOrder, content: &'c Content) -> Vec<(&'c Vec<u8>, &'c
 ///
 /// # Errors
 /// What differs.
-pub fn check_backwards(family: &Family, content: &Content) -> Verdict {
-    let mut scan = family.scan(ScanOptions::new()).map_err(|e| text("scan", e))?;
+pub fn check_backwards(family: &Family, snapshot: Option<&Snapshot>, content: &Content) -> Verdict {
+    let mut scan = family.scan(options_at(snapshot)).map_err(|e| text("scan", e))?;
     scan.seek_to_last().map_err(|e| text("seek to last", e))?;
     let order = family.options().key_order;
     for (key, value) in in_order(&order, content).into_iter().rev() {
@@ -109,6 +110,31 @@ pub fn check_gets(
         }
     }
     Ok(())
+}
+
+/// Checks gets and a backward scan at a snapshot against what a forward scan has read.
+///
+/// # Errors
+/// What differs.
+pub fn check_at(
+    family: &Family,
+    snapshot: &Snapshot,
+    content: &Content,
+    keys: &[Vec<u8>],
+) -> Verdict {
+    let order = family.options().key_order;
+    let wanted: Vec<_> = keys.iter().map(|key| look_up(&order, content, key)).collect();
+    let found = family.multi_get_at(snapshot, keys).map_err(|e| text("multi_get_at", e))?;
+    if !found.iter().map(Option::as_ref).eq(wanted.iter().copied()) {
+        return Err(format!("multi_get_at of {keys:?} in {} differs from a scan", family.name()));
+    }
+    if let (Some(key), Some(wanted)) = (keys.first(), wanted.first()) {
+        let found = family.get_at(snapshot, key).map_err(|e| text("get_at", e))?;
+        if found.as_ref() != *wanted {
+            return Err(format!("get_at of {key:?} in {} differs from a scan", family.name()));
+        }
+    }
+    check_backwards(family, Some(snapshot), content)
 }
 
 /// Checks reads of several keys and of ranges, as iterators, both ways and page by page, against

@@ -284,7 +284,7 @@ impl Runner {
                 }
                 Ok(())
             }
-            Operation::CheckSnapshot => self.check_snapshot(),
+            Operation::CheckSnapshot => self.check_snapshots(),
             Operation::DropSnapshot => {
                 self.snapshots.drain(..self.snapshots.len().min(1));
                 Ok(())
@@ -292,7 +292,7 @@ impl Runner {
             Operation::Flush => self.durable_if("flush", db.flush()),
             Operation::Compact => {
                 self.durable_if("compact", db.compact())?;
-                self.check_snapshot()
+                self.check_snapshots()
             }
             Operation::SyncLog => self.durable_if("sync_log", db.sync_log()),
             Operation::FlushFamily(slot) => {
@@ -302,7 +302,7 @@ impl Runner {
             Operation::CompactFamily(slot) => {
                 let result = self.handles[*slot].as_ref().map_or(Ok(()), Family::compact);
                 self.excuse("compaction of a family", result)?;
-                self.check_snapshot()
+                self.check_snapshots()
             }
             Operation::Step(count) => {
                 for _ in 0..*count {

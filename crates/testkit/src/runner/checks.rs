@@ -65,27 +65,24 @@ impl Runner {
         ))
     }
 
-    pub(super) fn check_snapshot(&mut self) -> Verdict {
-        let Some(held) = self.snapshots.first() else { return Ok(()) };
+    /// Compares what each snapshot shows with what it showed when it was taken.
+    pub(super) fn check_snapshots(&mut self) -> Verdict {
         let _quiet = self.machine.faults.as_ref().map(|faults| faults.suspend());
         let families = locked(&self.promises).families;
-        let now = held.now;
-        for (slot, id) in families.iter().enumerate() {
-            let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
-            let found = inspect::read_forwards(family, Some(&held.snapshot))?;
-            let found = Contents::from([(*id, found)]);
-            let expected = self.history.contents(&[*id], held.number, now);
-            if found != expected {
-                let differences = self.history.differences(&expected, &found);
-                return Err(format!("a snapshot at {} changed: {differences}", held.number));
-            }
-            let key = key_bytes(1 + self.random.below(self.machine.settings.keys));
-            let got = family.get_at(&held.snapshot, &key).map_err(|e| e.to_string())?;
-            let order = family.options().key_order;
-            let wanted =
-                expected.get(id).and_then(|content| inspect::look_up(&order, content, &key));
-            if got.as_ref() != wanted {
-                return Err(format!("get_at of {key:?} differs from a scan of the snapshot"));
+        for held in &self.snapshots {
+            let context = |e| format!("a snapshot at {}: {e}", held.number);
+            for (slot, id) in families.iter().enumerate() {
+                let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
+                let found = inspect::read_forwards(family, Some(&held.snapshot));
+                let found = Contents::from([(*id, found.map_err(context)?)]);
+                let expected = self.history.contents(&[*id], held.number, held.now);
+                if found != expected {
+                    let differences = self.history.differences(&expected, &found);
+                    return Err(context(format!("changed: {differences}")));
+                }
+                let keys = self.machine.settings.keys;
+                let keys = [(); 4].map(|()| key_bytes(1 + self.random.below(keys)));
+                inspect::check_at(family, &held.snapshot, &expected[id], &keys).map_err(context)?;
             }
         }
         Ok(())
@@ -109,7 +106,7 @@ impl Runner {
         for (slot, id) in families.iter().enumerate() {
             let (Some(id), Some(family)) = (id, &self.handles[slot]) else { continue };
             let Some(content) = contents.get(id) else { continue };
-            inspect::check_backwards(family, content)?;
+            inspect::check_backwards(family, None, content)?;
             inspect::check_entries(family, content, self.machine.settings.keys, &mut self.random)?;
             inspect::check_gets(family, content, self.machine.settings.keys, &mut self.random)?;
         }
