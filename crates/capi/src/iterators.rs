@@ -305,8 +305,9 @@ pub unsafe extern "C" fn tidesdb_iter_key_value(
     // SAFETY: the caller's handle and places, by the interface.
     let places = unsafe { (key.as_mut(), key_size.as_mut(), value.as_mut(), value_size.as_mut()) };
     // SAFETY: as above.
+    let handle = unsafe { iter.as_ref() };
     if let (Some(key), Some(key_size), Some(value), Some(value_size)) = places
-        && let Some(handle) = unsafe { iter.as_ref() }
+        && let Some(handle) = handle
         && let Some(row) = &handle.row
         && handle.home.is_here()
     {

@@ -205,8 +205,8 @@ impl StoredScan {
         }
     }
 
-    /// As [`StoredScan::go`] to the next key. Always inlined: most movements are this one, in loops,
-    /// and what only the others need would be passed by each time.
+    /// As [`StoredScan::go`] to the next key. Always inlined: most movements are this one, in
+    /// loops, and what only the others need would be passed by each time.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Result<()> {
         self.check_not_forked()?;
