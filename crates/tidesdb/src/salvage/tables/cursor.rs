@@ -43,7 +43,11 @@ impl<'a> TableCursor<'a> {
     ) -> Result<(Option<SalvagedEntry>, u64)> {
         let (mut read, before) = (0, failed.len());
         while self.entries.is_empty() {
-            let Some(handle) = self.blocks.next() else { break };
+            let Some(handle) = self.blocks.next() else {
+                // A cursor may live on long behind its end, and there may be many.
+                self.entries = VecDeque::new();
+                break;
+            };
             read += u64::from(handle.len);
             match self.table.remains.entries(handle) {
                 Ok(entries) => self.entries = entries.into(),
@@ -63,5 +67,45 @@ impl<'a> TableCursor<'a> {
             self.last_key = entry.as_ref().map(|entry| entry.key.clone());
         }
         Ok((entry, read))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidesdb_base::options::{DbOptions, FamilyOptions};
+
+    use super::*;
+    use crate::Db;
+    use crate::salvage::catalog::Catalog;
+    use crate::salvage::findings::Findings;
+    use crate::salvage::source::Source;
+    use crate::salvage::tables::Tables;
+
+    #[test]
+    fn cursors_at_their_end_keep_no_memory() {
+        let place = tempfile::tempdir().unwrap();
+        let db = Db::open(place.path(), DbOptions::default()).unwrap();
+        let family = db.create_family("family", FamilyOptions::default()).unwrap();
+        for first in [0, 500] {
+            for number in first..first + 500 {
+                family.put(format!("{number:05}").as_bytes(), b"value").unwrap();
+            }
+            family.flush().unwrap();
+        }
+        db.close().unwrap();
+        let source = Source::open(place.path()).unwrap();
+        let catalog = Catalog::read(&source).unwrap();
+        let mut findings = Findings::default();
+        let tables = Tables::survey(&source, &catalog, &mut findings, &mut |_| Ok(())).unwrap();
+        let mut cursors: Vec<_> = tables.used.iter().map(TableCursor::new).collect();
+        let (mut failed, mut keys) = (Vec::new(), 0);
+        for cursor in &mut cursors {
+            while cursor.next(&mut failed).unwrap().0.is_some() {
+                keys += 1;
+            }
+        }
+        assert_eq!((keys, failed.len()), (1000, 0));
+        let kept: usize = cursors.iter().map(|cursor| cursor.entries.capacity()).sum();
+        assert_eq!(kept, 0);
     }
 }
