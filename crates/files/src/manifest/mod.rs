@@ -16,7 +16,7 @@ mod unsynced;
 pub mod writer;
 
 pub use edit::{Change, Edit, ValueLogRecord};
-pub use reader::read_manifest;
+pub use reader::{exceeds_memory, read_manifest};
 pub use salvage::{SalvagedEdit, SalvagedManifest, named_by};
 pub use table_record::TableRecord;
 pub use unsynced::Unsynced;

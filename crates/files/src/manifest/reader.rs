@@ -46,11 +46,18 @@ pub fn read_manifest(file: &dyn File, path: &Path, number: u64) -> Result<(Vec<(
     Ok((edits, offset as u64))
 }
 
+/// Whether a manifest of that many bytes can't be read for its length alone, where so much memory
+/// is `available` as far as is known.
+#[must_use]
+pub fn exceeds_memory(length: u64, available: Option<u64>) -> bool {
+    length > LARGE_BYTES && available.is_some_and(|available| length > available)
+}
+
 pub(super) fn read_whole(file: &dyn File, path: &Path) -> Result<Vec<u8>> {
     let length = file.len().map_err(|e| Error::io("read length", path, e))?;
     // The length is what a file says of itself, and one with holes takes no space.
     let no_memory = Error::OutOfMemory("the manifest");
-    if length > LARGE_BYTES && available_bytes().is_some_and(|available| length > available) {
+    if exceeds_memory(length, available_bytes()) {
         return Err(no_memory);
     }
     let (length, mut bytes) = (usize::try_from(length).unwrap_or(usize::MAX), Vec::new());

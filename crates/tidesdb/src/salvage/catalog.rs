@@ -7,12 +7,16 @@
 //! that were in force and are damaged: the manifest is not relied upon then.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use tidesdb_base::error::{Error, Result};
 use tidesdb_base::range_tombstone::RangeTombstone;
-use tidesdb_files::manifest::{Change, SalvagedManifest, TableRecord, current, named_by};
+use tidesdb_files::manifest::{
+    Change, SalvagedManifest, TableRecord, current, exceeds_memory, named_by,
+};
 use tidesdb_files::naming::FileKind;
+use tidesdb_sys::memory::available_bytes;
 
 use crate::salvage::lenient::means_damage;
 use crate::salvage::source::Source;
@@ -235,11 +239,43 @@ fn survey(source: &Source, number: u64) -> Result<SalvagedManifest> {
     let (file, path) = (source.file(kind)?, source.path(kind));
     let surveyed = SalvagedManifest::survey(file.as_ref(), &path, number);
     surveyed.map_err(|problem| match problem {
-        // The length is what the file system says, and may be damaged as the rest is.
         Error::OutOfMemory(_) => {
             let bytes = file.len().unwrap_or_default();
-            Error::corruption(path, 0, format!("it has {bytes} bytes, too many for the memory"))
+            without_memory(problem, (&path, bytes), available_bytes())
         }
         other => other,
     })
+}
+
+/// What it means that there was no memory for a manifest of that many bytes. The length is what the
+/// file system says, and may be damaged as the rest is; one that fits into what is `available` says
+/// that the process has too little.
+fn without_memory(problem: Error, (path, bytes): (&Path, u64), available: Option<u64>) -> Error {
+    if !exceeds_memory(bytes, available) {
+        return problem;
+    }
+    Error::corruption(path, 0, format!("it has {bytes} bytes, too many for the memory"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_for_which_the_process_has_no_memory_is_damaged_only_if_the_machine_has_none() {
+        let damaged = |bytes, available| {
+            let of = (Path::new("MANIFEST-000001"), bytes);
+            let problem = without_memory(Error::OutOfMemory("the manifest"), of, available);
+            assert!(problem.is_corruption() || matches!(problem, Error::OutOfMemory(_)));
+            problem.is_corruption()
+        };
+        const GIB: u64 = 1 << 30;
+        assert!(damaged(1 << 43, Some(16 * GIB)));
+        assert!(damaged(2 * GIB, Some(2 * GIB - 1)));
+        assert!(!damaged(2 * GIB, Some(2 * GIB)));
+        // A limit of the process, such as that of `ulimit -v`.
+        assert!(!damaged(4096, Some(16 * GIB)));
+        assert!(!damaged(GIB, Some(4096)));
+        assert!(!damaged(1 << 43, None));
+    }
 }

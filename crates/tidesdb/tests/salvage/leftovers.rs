@@ -92,7 +92,7 @@ fn a_manifest_whose_length_is_damaged_counts_as_damaged() {
     });
     let manifest = named(&dir, |kind| matches!(kind, FileKind::Manifest(_))).pop().unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&manifest).unwrap();
-    file.set_len(1 << 40).unwrap();
+    file.set_len(1 << 43).unwrap();
     let (report, found) = place.salvaged();
     assert_eq!(keys_of(&found, "family"), keys(0..10), "{report:?}");
     assert!(report.warnings.iter().any(|text| text.contains("too many")), "{report:?}");
