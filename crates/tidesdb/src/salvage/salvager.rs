@@ -11,7 +11,8 @@
 //! | a version whose value is lost | the key is left out: an older value would be a wrong one |
 //! | deletions | count like other versions; of ranges as far as manifest and log have them |
 //! | the log | what tables have is taken from tables, and from the log where they are damaged |
-//! | tables that the manifest does not name | used unless it proves them dead, or cut short |
+//! | tables that the manifest does not name | used unless it proves them dead |
+//! | halves of tables that it does not name | used where one family alone can have them |
 //! | expiry | kept, as it was written: what has expired shows when the new database is read |
 
 use std::collections::{BTreeMap, BTreeSet};

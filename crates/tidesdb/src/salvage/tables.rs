@@ -169,7 +169,9 @@ impl Tables {
         let origin = remains.summary().map(|summary| summary.origin.clone());
         let origin = origin.filter(|origin| !origin.name.is_empty());
         let never_installed = catalog.never_installed(number);
-        if never_installed && origin.is_none() {
+        let has_data = remains.parts().iter().any(|part| matches!(part, Part::Data(_)));
+        let is_cut = never_installed && origin.is_none();
+        if is_cut && (!has_data || only_family(catalog) == UNKNOWN_FAMILY) {
             let unused = (remains.path().to_path_buf(), OF_A_KILLED_JOB.to_owned());
             findings.report.unused.push(unused);
             return Ok(());
@@ -183,7 +185,6 @@ impl Tables {
             Some(record) => Standing::Listed { run: record.run },
             None => Standing::Stray,
         };
-        let has_data = remains.parts().iter().any(|part| matches!(part, Part::Data(_)));
         let families = match (listed, origin) {
             (listed, _) if !listed.is_empty() => listed,
             (_, Some(origin)) if catalog.is_dropped(origin.family) => {
@@ -195,11 +196,11 @@ impl Tables {
             (_, None) if has_data => vec![only_family(catalog)],
             (_, None) => Vec::new(),
         };
-        if never_installed {
-            // The log, or the tables that it was made of, have all of it.
-            findings.report.harmless.extend(remains.problems().iter().cloned());
-        } else {
+        if !never_installed {
             self.note_losses(&remains, (&families, record), findings)?;
+        } else if !is_cut {
+            // The database had all of it elsewhere. An end that was never written is no damage.
+            findings.report.harmless.extend(remains.problems().iter().cloned());
         }
         if !has_data {
             return Ok(());

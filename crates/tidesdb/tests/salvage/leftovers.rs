@@ -9,17 +9,17 @@ use tidesdb_files::naming::FileKind;
 
 use super::killed::*;
 
-/// A database of two families, and a table that a flush has written whose edit the manifest does
-/// not have.
-fn with_killed_flush() -> (Place, PathBuf) {
+/// A database of these families, and a table that a flush of the first has written whose edit the
+/// manifest does not have.
+fn with_killed_flush(families: &[&str]) -> (Place, PathBuf) {
     let place = Place::new();
     let dir = place.killed(DbOptions::default(), |db| {
-        for name in ["one", "other"] {
+        for name in families {
             let family = db.create_family(name, FamilyOptions::default()).unwrap();
             put_all(&family, 0..10);
             family.flush().unwrap();
         }
-        put_all(&db.family("one").unwrap(), 10..5000);
+        put_all(&db.family(families[0]).unwrap(), 10..5000);
     });
     // That of the close, behind the copy.
     let mut written = tables(&place.dir.path().join("alive"));
@@ -30,9 +30,27 @@ fn with_killed_flush() -> (Place, PathBuf) {
     (place, copied)
 }
 
+/// The log of it may be gone, or have lost its end to the power cut that ended the flush.
+#[test]
+fn the_half_of_a_table_that_a_killed_flush_left_counts_where_one_family_can_have_it() {
+    let (place, table) = with_killed_flush(&["one"]);
+    let bytes = std::fs::read(&table).unwrap();
+    std::fs::write(&table, &bytes[..bytes.len() * 4 / 5]).unwrap();
+    let (report, found) = place.salvaged();
+    assert_eq!(keys_of(&found, "one"), keys(0..5000), "{report:?}");
+    assert!(report.losses.is_empty() && report.harmless.is_empty(), "{report:?}");
+    let damage = find_damage(&place.source(), &mut |_| Ok(())).unwrap();
+    assert!(damage.problems.is_empty(), "{damage:?}");
+    std::fs::remove_dir_all(place.copy()).unwrap();
+    segments(&place.source()).iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let (report, found) = place.salvaged();
+    assert!(keys_of(&found, "one").len() > 1000, "{report:?}");
+    assert!(report.warnings.iter().any(|text| text.contains("was used")), "{report:?}");
+}
+
 #[test]
 fn the_half_of_a_table_that_a_killed_flush_left_is_no_loss() {
-    let (place, table) = with_killed_flush();
+    let (place, table) = with_killed_flush(&["one", "other"]);
     let bytes = std::fs::read(&table).unwrap();
     for len in [bytes.len() * 4 / 5, 0] {
         std::fs::write(&table, &bytes[..len]).unwrap();
@@ -51,7 +69,7 @@ fn the_half_of_a_table_that_a_killed_flush_left_is_no_loss() {
 
 #[test]
 fn damage_of_a_table_that_no_edit_named_costs_nothing_and_the_rest_of_it_counts() {
-    let (place, table) = with_killed_flush();
+    let (place, table) = with_killed_flush(&["one", "other"]);
     write_at(&table, 100, &[0; 8]);
     let (report, found) = place.salvaged();
     assert_eq!(keys_of(&found, "one"), keys(0..5000), "{report:?}");
