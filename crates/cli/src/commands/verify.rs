@@ -3,10 +3,10 @@
 //! Nothing is changed and nothing is repaired. Damage is listed with file and offset, and makes
 //! the command fail.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tidesdb::salvage::{find_damage, means_damage};
+use tidesdb::salvage::{DamageReport, find_damage, means_damage};
 use tidesdb::{Db, Error, VerifyReport};
 
 use crate::args::ReportArgs;
@@ -51,29 +51,44 @@ impl From<VerifyReport> for Findings {
 fn without_opening(directory: &Path, reason: Error) -> Result<Findings> {
     note("the database cannot be opened: its files are checked one by one");
     let found = with_bar(NO_VERDICT, |progress| find_damage(directory, progress))?;
+    Ok(explained(found, reason))
+}
+
+/// What was found, with the reason for which the database does not open where that is none of it.
+fn explained(found: DamageReport, reason: Error) -> Findings {
     let mut problems = found.problems;
     // It may be a contradiction between files that are each whole.
-    if !problems.iter().any(|problem| is_of_one_place(problem, &reason)) {
+    if !problems.iter().any(|problem| tells_of(problem, &reason)) {
         problems.insert(0, reason);
     }
-    Ok(Findings {
+    Findings {
         tables: found.tables,
         value_logs: found.value_logs,
         bytes: found.bytes,
         problems,
         warnings: found.warnings,
         ..Findings::default()
-    })
+    }
 }
 
-/// Whether two errors are about the same place of the same file: an opening has other words for
-/// what it meets.
-fn is_of_one_place(one: &Error, other: &Error) -> bool {
-    let place = |error: &Error| match error {
-        Error::Corruption { file, offset, .. } => (file.display().to_string(), *offset),
-        other => (other.to_string(), 0),
-    };
-    place(one) == place(other)
+/// Whether a problem is what an opening has failed for: it has other words for what it meets.
+fn tells_of(problem: &Error, reason: &Error) -> bool {
+    match (place_of(problem), place_of(reason)) {
+        ((Some(file), at), (Some(other), offset)) => {
+            // Where in the file the disk has failed is not known.
+            file == other && offset.is_none_or(|offset| at == Some(offset))
+        }
+        _ => problem.to_string() == reason.to_string(),
+    }
+}
+
+/// The file that an error is about, and the offset in it.
+fn place_of(error: &Error) -> (Option<&PathBuf>, Option<u64>) {
+    match error {
+        Error::Corruption { file, offset, .. } => (Some(file), Some(*offset)),
+        Error::Io { path, .. } => (Some(path), None),
+        _ => (None, None),
+    }
 }
 
 /// What is found in a database that was opened, or was to be.
@@ -160,12 +175,12 @@ fn as_json(report: &Findings) -> Result<String> {
 }
 
 fn problem_json(problem: &Error) -> Value {
-    match problem {
-        Error::Corruption { file, offset, detail } => {
-            json!({ "file": file.display().to_string(), "offset": offset, "detail": detail })
-        }
-        other => json!({ "file": null, "offset": null, "detail": other.to_string() }),
-    }
+    let (file, offset) = place_of(problem);
+    let detail = match problem {
+        Error::Corruption { detail, .. } => detail.clone(),
+        other => other.to_string(),
+    };
+    json!({ "file": file.map(|file| file.display().to_string()), "offset": offset, "detail": detail })
 }
 
 #[cfg(test)]
@@ -176,17 +191,47 @@ mod tests {
 
     use super::*;
 
-    /// An opening that a failing disk ended was reported alone, and no other file was looked at.
-    #[test]
-    fn where_an_opening_fails_for_the_disk_all_files_are_checked() {
-        const EIO: i32 = 5;
-        const EMFILE: i32 = 24;
-        const EACCES: i32 = 13;
+    const EIO: i32 = 5;
+
+    /// A closed database of one table.
+    fn closed_database() -> tempfile::TempDir {
         let place = tempfile::tempdir().unwrap();
         let db = Db::open(place.path(), DbOptions::default()).unwrap();
         let family = db.create_family("family", FamilyOptions::default()).unwrap();
         family.put(b"key", b"value").unwrap();
         db.close().unwrap();
+        place
+    }
+
+    /// It was named once more, without its file.
+    #[test]
+    fn a_sector_that_can_not_be_read_is_one_problem_with_its_file() {
+        let place = closed_database();
+        let mut files = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().path());
+        let table = files.find(|path| path.extension().is_some_and(|end| end == "klog")).unwrap();
+        let problems = || {
+            let source = io::Error::from_raw_os_error(EIO);
+            let damage = find_damage(place.path(), &mut |_| Ok(())).unwrap();
+            let found = explained(damage, Error::io("read", &table, source));
+            let json: Value = serde_json::from_str(&as_json(&found).unwrap()).unwrap();
+            let [problem] = &json["problems"].as_array().unwrap()[..] else { panic!("{json}") };
+            assert_eq!(problem["file"], table.display().to_string(), "{json}");
+            problem["offset"].clone()
+        };
+        // The disk can read it again.
+        assert!(problems().is_null());
+        let mut bytes = std::fs::read(&table).unwrap();
+        bytes[..8].fill(0xff);
+        std::fs::write(&table, bytes).unwrap();
+        assert_eq!(problems(), 0);
+    }
+
+    /// An opening that a failing disk ended was reported alone, and no other file was looked at.
+    #[test]
+    fn where_an_opening_fails_for_the_disk_all_files_are_checked() {
+        const EMFILE: i32 = 24;
+        const EACCES: i32 = 13;
+        let place = closed_database();
         std::fs::write(place.path().join("CURRENT"), "nonsense").unwrap();
         let failed = |number| {
             let source = io::Error::from_raw_os_error(number);
