@@ -1,4 +1,5 @@
-/* Copies a database that is in use, and opens the copies. usage: backup DIRECTORY */
+/* Copies a database that is in use, and opens the copies. usage: backup DIRECTORY
+   The directory must not exist: the copies would. */
 #include <string.h>
 
 #include <tidesdb/tidesdb.h>

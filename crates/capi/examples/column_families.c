@@ -1,5 +1,6 @@
 /* Families with options of their own: creating, listing, renaming, cloning, dropping.
-   usage: column_families DIRECTORY */
+   usage: column_families DIRECTORY
+   The directory must not exist: the families would. */
 #include <string.h>
 
 #include <tidesdb/tidesdb.h>

@@ -26,7 +26,11 @@ int main(int count, char **arguments)
     file = fopen(path, "r");
     check(file == NULL, "opening the log");
     while (fgets(line, sizeof line, file) != NULL)
-        printf("%s", strchr(line, ']') + 2); /* without the time */
+    {
+        const char *time_ends = strchr(line, ']');
+        /* A long line comes in parts, of which only the first has the time. */
+        printf("%s", time_ends != NULL ? time_ends + 2 : line);
+    }
     fclose(file);
     return 0;
 }

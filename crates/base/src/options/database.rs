@@ -68,8 +68,9 @@ pub struct DbOptions {
     #[doc(alias = "write_buffer_manager")]
     pub max_memory_usage: u64,
     /// Bytes of memory that the memtables which take commits may hold in all families together.
-    /// When a commit has them hold more, the largest are written out until half is left. Each
-    /// family has the bound of its own write buffer besides. 0 means no such bound. Default 0.
+    /// When a commit has them hold more, the largest are written out until half is left. As much
+    /// as one commit brings may be beyond it until the next one. Each family has the bound of its
+    /// own write buffer besides. 0 means no such bound. Default 0.
     #[doc(alias = "db_write_buffer_size")]
     pub shared_write_buffer_bytes: u64,
     /// Milliseconds without any progress of flushes after which a writer that waits for them, or

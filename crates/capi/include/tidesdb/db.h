@@ -8,9 +8,11 @@
  * Conventions:
  *  - A function of type int returns TDB_SUCCESS or one of the negative TDB_ERR_ codes. NULL for a
  *    required pointer is TDB_ERR_INVALID_ARGS.
- *  - What a function hands out belongs to the caller and is released with tidesdb_free, or with
- *    the free of the C library as long as tidesdb_init has not installed another allocator.
- *    Keys and values of iterators are the exception: they belong to the iterator.
+ *  - Values, names and arrays of names that a function hands out belong to the caller and are
+ *    released with tidesdb_free, or with the free of the C library as long as tidesdb_init has not
+ *    installed another allocator. Databases, transactions, iterators, statistics and connectors
+ *    have functions of their own for it. Handles of families belong to the database, keys and
+ *    values of iterators to the iterator.
  *  - On an error the outputs are left as they were, unless a function says otherwise.
  *  - A key has at least one byte: without any it is TDB_ERR_INVALID_ARGS.
  *  - A database and its column families may be used from any number of threads. A transaction or
@@ -19,9 +21,10 @@
  *    lists objects) must return: it throws no C++ exception and does no longjmp past the library,
  *    and its thread does not end in it. Nor is a thread cancelled by pthread_cancel while it is in
  *    a call: a program that cancels threads disables that around calls. Otherwise the process may
- *    end, or continue with locks that nothing opens any more.
+ *    end, or continue with locks that nothing opens any more. Several threads may be in it at once.
  *  - A forked child opens databases of its own. Calls with a handle of its parent's return
- *    TDB_ERR_INVALID_DB there, and freeing one does nothing.
+ *    TDB_ERR_INVALID_DB there, and freeing one does nothing. tidesdb_close is the exception: it
+ *    leaves the parent's database alone, returns TDB_SUCCESS, and the handle is gone.
  *  - The library's own threads take no signals but those of their own faults.
  *  - No file of the library's has the descriptors 0 to 2, also when the program has closed them.
  */
@@ -234,8 +237,11 @@ typedef struct tidesdb_commit_op_t
 /* Called on the committing thread for each family with a hook, after the commit is visible and as
    durable as its sync mode says. Also when it could not be made durable: what is visible stays, the
    commit returns TDB_ERR_IO, and the hook is not called again when the commit is repeated.
-   commit_seq grows from commit to commit. A result other than 0 is logged and changes nothing. It
-   may use the database, and set another hook or none. */
+   commit_seq grows from commit to commit and is the same for all families of one. Commits of
+   several threads may be shown at the same time, and in another order than that of their numbers.
+   The operations are in the order of the calls, so a key may come twice. A result other than 0 is
+   logged and changes nothing. It may use the database, and set another hook or none; its own
+   commits to the family call it again. It must not close the database. */
 typedef int (*tidesdb_commit_hook_fn)(const tidesdb_commit_op_t *ops, int num_ops,
                                       uint64_t commit_seq, void *ctx);
 
@@ -472,11 +478,12 @@ int tidesdb_open(const tidesdb_config_t *config, tidesdb_t **db);
 /* Writes what is in memory to tables, ends the background work, and frees the handle. Compactions
    that run are finished when finish_compactions_on_close is 1, unless they get nowhere; otherwise
    they are stopped, which loses nothing. Queued compactions do not start. Free iterators and
-   transactions first. No call of another thread may be under way with this handle or one of its
-   families; one that begins while this waits is refused with TDB_ERR_INVALID_DB, or, if it only
-   asks, answered. Returns TDB_SUCCESS also when the last flush fails: the
-   handle is freed, the failure is in the log, and the next tidesdb_open reads from the log what was
-   not flushed.
+   transactions first; those that are left can be freed later, and nothing else. No call of another
+   thread may be under way with this handle or one of its families, or begin: the handle is gone at
+   the end. Those that begin while this waits find the database closed (TDB_ERR_INVALID_DB), which
+   helps to find the mistake and is not to be relied on. Returns TDB_SUCCESS also when the last
+   flush fails: the handle is freed, the failure is in the log, and the next tidesdb_open reads from
+   the log what was not flushed.
    TDB_ERR_INVALID_ARGS: db is NULL.
    TDB_ERR_INVALID_DB: another thread closes it. */
 int tidesdb_close(tidesdb_t *db);
@@ -484,7 +491,10 @@ int tidesdb_close(tidesdb_t *db);
 /* Copies the database into dir, which must be empty or absent, while reads and writes continue.
    The copy opens as a database that holds at least what was committed before the call.
    TDB_ERR_INVALID_ARGS: dir is the database's own directory, or below it, or a file.
+   One directory level is created.
    TDB_ERR_EXISTS: it is not empty.
+   TDB_ERR_LOCKED: another process uses it.
+   TDB_ERR_BUSY: flushes or compactions that it waits for get nowhere.
    TDB_ERR_IO: it can't be made or written; nothing is left of the copy. */
 int tidesdb_backup(tidesdb_t *db, char *dir);
 
@@ -493,11 +503,14 @@ int tidesdb_checkpoint(tidesdb_t *db, const char *checkpoint_dir);
 
 /* Flushes and compacts every family and waits until nothing is queued. After
    tidesdb_cancel_background_work this and the other functions that compact return TDB_SUCCESS
-   without having compacted. */
+   without having compacted. Errors as tidesdb_compact, of the first family that has one; the others
+   are compacted all the same. */
 int tidesdb_purge(tidesdb_t *db);
 
 /* Stops compactions until the database is opened again. Flushes continue, and so do reads and
-   writes; the more tables there are, the slower writes become. */
+   writes; the more tables there are, the slower writes become. Waits until those that run have
+   ended.
+   TDB_ERR_BUSY: they have not within 30 seconds. They are stopped all the same. */
 int tidesdb_cancel_background_work(tidesdb_t *db);
 
 /* Statistics of the whole database and of its block cache, into structures of the caller's. */
@@ -530,8 +543,10 @@ int tidesdb_get_comparator(tidesdb_t *db, const char *name, tidesdb_comparator_f
    that could be a path: no slash of either kind, not "." and not "..". The options are copied and
    stored.
    TDB_ERR_EXISTS: the name is taken.
-   TDB_ERR_INVALID_ARGS: a name, codec, sync interval, number of levels or buffer out of range, or
-   another order than memcmp with unified_memtable.
+   TDB_ERR_INVALID_ARGS: a name, codec or sync mode that is none, TDB_SYNC_INTERVAL with an interval
+   of 0, min_levels above 32, a write_buffer_size of more than half of the memory limit, or another
+   order than memcmp with unified_memtable.
+   TDB_ERR_TOO_LARGE: there are 1,048,576 families.
    TDB_ERR_NOT_FOUND: no key order of this name is registered. */
 int tidesdb_create_column_family(tidesdb_t *db, const char *name,
                                  const tidesdb_column_family_config_t *config);
@@ -559,30 +574,37 @@ int tidesdb_rename_column_family(tidesdb_t *db, const char *old_name, const char
    TDB_ERR_NOT_FOUND: there is no source. */
 int tidesdb_clone_column_family(tidesdb_t *db, const char *src_name, const char *dst_name);
 
-/* The handle of a family, which belongs to the database; NULL when there is none of this name. */
+/* The handle of a family, which belongs to the database; NULL when there is none of this name.
+   So it is when the database is being closed, without memory, and when the keys of a family in an
+   order of the program's can't be read; the log says which. */
 tidesdb_column_family_t *tidesdb_get_column_family(tidesdb_t *db, const char *name);
 
 /* The names of all families: an array of strings, each to be freed, and the array as well. Without
    any, *names is NULL and *count 0. */
 int tidesdb_list_column_families(tidesdb_t *db, char ***names, int *count);
 
-/* Takes over the options that may change in use; the others are ignored. A NULL hook removes the
-   hook. With persist_to_disk 0 they are in force until the database is closed or its process ends,
-   and the next opening finds those that were stored last; otherwise all of them are stored. Where
-   TDB_SYNC_INTERVAL comes with an interval of 0 the family keeps its own, and more than 32
-   min_levels are 32.
+/* Takes over all options but name, comparator_*, use_btree and object_*, which stay as they are.
+   Existing tables keep the form that they have. A NULL hook removes the hook. With persist_to_disk
+   0 they are in force until the database is closed or its process ends, and the next opening finds
+   those that were stored last; otherwise all of them are stored. Where TDB_SYNC_INTERVAL comes with
+   an interval of 0 the family keeps its own, and more than 32 min_levels are 32.
    TDB_ERR_INVALID_ARGS: an unknown codec or sync mode. */
 int tidesdb_cf_update_runtime_config(tidesdb_column_family_t *cf,
                                      const tidesdb_column_family_config_t *new_config,
                                      int persist_to_disk);
 
-/* Reads the options in a section of an INI file; what is not there keeps its default. */
+/* Reads the options in a section of an INI file. The whole structure is written: an option that is
+   not in the section gets its default, and the hook is NULL.
+   TDB_ERR_IO: the file can't be read.
+   TDB_ERR_CORRUPTION: it can't be parsed, or has a value that is none of the option's. */
 int tidesdb_cf_config_load_from_ini(const char *ini_file, const char *section_name,
                                     tidesdb_column_family_config_t *config);
 
 /* Replaces an INI file by one section with these options, as a whole or not at all. Where the file
    is a link, that to which it leads is replaced; permissions stay. A device or a pipe is written
-   to. */
+   to.
+   TDB_ERR_IO: it can't be written.
+   TDB_ERR_INVALID_ARGS: the name of the section or a text has control characters. */
 int tidesdb_cf_config_save_to_ini(const char *ini_file, const char *section_name,
                                   const tidesdb_column_family_config_t *config);
 
@@ -608,13 +630,19 @@ int tidesdb_range_cost(tidesdb_column_family_t *cf, const uint8_t *key_a, size_t
    families. */
 int tidesdb_flush_memtable(tidesdb_column_family_t *cf);
 
-/* Flushes and compacts the whole family, and waits. */
+/* Flushes and compacts the whole family, and waits.
+   TDB_ERR_CORRUPTION: a table can't be read, which each such call returns; all above it is
+   compacted.
+   TDB_ERR_BUSY: flushes, or compactions that it waits for, have got nowhere for 10 seconds.
+   TDB_ERR_IO: a file can't be written or read.
+   TDB_ERR_NOT_FOUND: the family was dropped. */
 int tidesdb_compact(tidesdb_column_family_t *cf);
 
 /* Flushes and compacts the tables that overlap [start, end), and waits. One bound may be NULL. It
    costs as much as these tables have, however large the family is; where the oldest of them come
    from flushes, as much as everything has that is as new.
-   TDB_ERR_LOCKED: another one of the family was under way for a second; nothing was compacted. */
+   TDB_ERR_LOCKED: another one of the family was under way for a second; nothing was compacted.
+   Other errors as tidesdb_compact. */
 int tidesdb_compact_range(tidesdb_column_family_t *cf, const uint8_t *start_key,
                           size_t start_key_size, const uint8_t *end_key, size_t end_key_size);
 
@@ -638,9 +666,12 @@ int tidesdb_txn_begin_with_isolation(tidesdb_t *db, tidesdb_isolation_level_t is
 
 /* Buffers a put; key and value are copied. ttl is the time of expiry in Unix seconds; 0 or less
    means never. The value may be empty, its pointer not NULL.
-   TDB_ERR_TOO_LARGE: the key has more than 65,535 bytes, or the transaction holds too much.
-   TDB_ERR_MEMORY_LIMIT: key and value take more than three quarters of the memory limit.
-   TDB_ERR_INVALID_ARGS: also for a transaction that is committed or rolled back. */
+   TDB_ERR_TOO_LARGE: the key has more than 65,535 bytes, or the transaction would hold more than 1
+   GiB, values of 1 MiB and more aside.
+   TDB_ERR_MEMORY_LIMIT: key and value have more than 1 MiB and take more than three quarters of the
+   memory limit.
+   TDB_ERR_INVALID_ARGS: also for a transaction that is committed or rolled back, and for a value of
+   4 GiB and more. */
 int tidesdb_txn_put(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, const uint8_t *key,
                     size_t key_size, const uint8_t *value, size_t value_size, time_t ttl);
 
@@ -670,7 +701,7 @@ int tidesdb_txn_single_delete(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, c
 /* Makes the buffered operations visible, all or nothing. After an error other than TDB_ERR_IO
    nothing has changed and the transaction is as it was: commit again, roll back, or free it.
    TDB_ERR_CONFLICT: another transaction was quicker; roll back and begin again.
-   TDB_ERR_BUSY: writers are held back, and nothing moved for a while, or there is no room on the
+   TDB_ERR_BUSY: writers are held back, and nothing moved for 10 seconds, or there is no room on the
    disk or no descriptor for a file; try again, which works once there is one.
    TDB_ERR_NOT_FOUND: a family was dropped meanwhile.
    TDB_ERR_IO: the log can't be written or synced. In sync mode FULL the operations may be visible
@@ -706,8 +737,14 @@ int tidesdb_txn_release_savepoint(tidesdb_txn_t *txn, const char *name);
 
 /* ---------------------------------------------------------------------------------- iterators */
 
-/* An iterator over a family, not positioned. It shows the transaction's writes so far. Free it
-   before its transaction is freed or reset. On an error *iter is NULL. */
+/* An iterator over a family, not positioned. It shows the transaction's writes so far, and may be
+   used after the transaction was committed or rolled back. Free it before its transaction is freed
+   or reset. On an error *iter is NULL.
+   TDB_ERR_INVALID_ARGS: also for a transaction that is committed or rolled back.
+
+   What moves an iterator, and what reads its value, may also return TDB_ERR_IO, TDB_ERR_CORRUPTION
+   or TDB_ERR_BUSY (no descriptor for a file). After a movement that failed it stands on no entry
+   until it is positioned again. */
 int tidesdb_iter_new(tidesdb_txn_t *txn, tidesdb_column_family_t *cf, tidesdb_iter_t **iter);
 
 /* To the first key at or after the one given; TDB_ERR_NOT_FOUND when there is none. */

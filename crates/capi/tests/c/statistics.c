@@ -360,7 +360,8 @@ static void shared_buffer(const char *directory)
         }
         CHECK_OK(tidesdb_txn_commit(txn));
         tidesdb_txn_free(txn);
-        CHECK(of_database(db).unified_memtable_bytes <= 32768);
+        /* As much as one commit brings is beyond it at times, until the next one. */
+        CHECK(of_database(db).unified_memtable_bytes <= 2 * 32768);
     }
     CHECK(of_database(db).flush_count > 0);
     CHECK_OK(tidesdb_close(db));
