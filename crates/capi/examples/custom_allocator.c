@@ -6,6 +6,7 @@
 
 #include "check.h"
 
+/* A program with threads needs an atomic count. */
 static long in_use;
 
 static void *my_malloc(size_t size)

@@ -435,9 +435,10 @@ typedef struct tidesdb_db_stats_t
 
 /* Installs the allocator of everything that is handed out; NULL takes that of the C library for
    the function concerned. Memory inside of the engine stays with the engine's own allocator. The
-   library itself does not call realloc_fn: nothing that is handed out changes its size. Call it
-   before the first tidesdb_open and beside no other call. Returns 0, or -1 when an allocator is in
-   use already: one was installed, or a database was opened. */
+   library itself does not call realloc_fn: nothing that is handed out changes its size. Like malloc
+   the functions align to 16 bytes and are called by several threads at once. Call it before the
+   first tidesdb_open and before connectors are made, and beside no other call. Returns 0, or -1
+   when an allocator is in use already: one was installed, or a database was opened. */
 int tidesdb_init(tidesdb_malloc_fn malloc_fn, tidesdb_calloc_fn calloc_fn,
                  tidesdb_realloc_fn realloc_fn, tidesdb_free_fn free_fn);
 
@@ -563,7 +564,8 @@ int tidesdb_drop_column_family(tidesdb_t *db, const char *name);
    handle must still be one that is kept: see there. */
 int tidesdb_delete_column_family(tidesdb_t *db, tidesdb_column_family_t *cf);
 
-/* Gives a family another name. Handles stay valid. It may be the name that it has.
+/* Gives a family another name. Handles stay valid. Two equal names are TDB_SUCCESS, also where
+   there is no such family.
    TDB_ERR_NOT_FOUND: there is no family of the old name.
    TDB_ERR_EXISTS: the new one is taken. */
 int tidesdb_rename_column_family(tidesdb_t *db, const char *old_name, const char *new_name);
