@@ -13,6 +13,7 @@ use std::sync::Arc;
 use tidesdb_base::error::{Error, ErrorKind, Result};
 
 use super::install::CompactionResult;
+use super::step_bounds::tables_over;
 use super::table_rewrite::TableRewrite;
 use crate::core::Core;
 use crate::family::FamilyState;
@@ -38,9 +39,7 @@ impl Core {
         for place in places.iter().rev() {
             let version = family.current_version();
             let run = version.runs.iter().find(|run| run.place() == *place);
-            let over = |run: &Run| -> Vec<_> {
-                run.tables.iter().filter(|table| may_hold(table, span)).cloned().collect()
-            };
+            let over = |run: &Run| tables_over(&run.tables, span).to_vec();
             let tables = run.map(over).unwrap_or_default();
             drop(version);
             for table in tables {
@@ -87,13 +86,6 @@ impl Core {
         drop(version);
         self.install_compaction(family, &merged)
     }
-}
-
-/// Whether the table may hold a key in the span.
-fn may_hold(table: &TableFile, span: &KeySpan) -> bool {
-    let record = &table.record;
-    let reaches = |from: &Vec<u8>| record.largest_key.as_slice() >= from.as_slice();
-    span.from.as_ref().is_none_or(reaches) && span.is_before_end(&record.smallest_key)
 }
 
 #[cfg(test)]

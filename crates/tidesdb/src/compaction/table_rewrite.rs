@@ -27,7 +27,7 @@ enum Purpose {
     DropGarbage,
     /// As before, and values in the value log of this number are written to another.
     Empty(u64),
-    /// Those of keys in the span go, which an older run has as well. All others stay.
+    /// Those of keys in the span go, which an older run has as well. Tombstones of others stay.
     LeaveOut(KeySpan),
 }
 
