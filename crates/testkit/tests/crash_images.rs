@@ -13,11 +13,11 @@ use tidesdb_testkit::seeds;
 use tidesdb_testkit::settings::Settings;
 
 /// Images per sync mode at scale 1. `scripts/planted-bugs` and nights take scale 10 and more:
-/// 10,000 in the three modes together.
-const IMAGES: u64 = 334;
+/// 6,000 in the three modes together.
+const IMAGES: u64 = 200;
 
 /// Images of workloads in which garbage is collected slice by slice, at scale 1.
-const SLICED_IMAGES: u64 = 125;
+const SLICED_IMAGES: u64 = 80;
 
 /// Images of workloads with commits of several MiB at scale 1.
 const LARGE_IMAGES: u64 = 30;

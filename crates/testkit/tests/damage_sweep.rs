@@ -274,28 +274,28 @@ fn sweep(shape: Shape, start: &str, end: &str, tolerance: Tolerance, budget: u64
 
 #[test]
 fn tables() {
-    sweep(Shape::Closed, "", ".klog", Tolerance::Exact, 3_000);
+    sweep(Shape::Closed, "", ".klog", Tolerance::Exact, 2_000);
 }
 
 /// B+trees with filters of the other kind and of prefixes, some of which two families share.
 #[test]
 fn shared_trees() {
-    sweep(Shape::Trees, "", ".klog", Tolerance::Exact, 1_500);
+    sweep(Shape::Trees, "", ".klog", Tolerance::Exact, 1_000);
 }
 
 #[test]
 fn value_logs() {
-    sweep(Shape::Closed, "", ".vlog", Tolerance::Exact, 4_000);
+    sweep(Shape::Closed, "", ".vlog", Tolerance::Exact, 2_500);
 }
 
 #[test]
 fn the_manifest() {
-    sweep(Shape::Closed, "MANIFEST", "", Tolerance::Exact, 6_000);
+    sweep(Shape::Closed, "MANIFEST", "", Tolerance::Exact, 4_000);
 }
 
 #[test]
 fn the_manifest_beside_a_log() {
-    sweep(Shape::Synced, "MANIFEST", "", Tolerance::Exact, 4_000);
+    sweep(Shape::Synced, "MANIFEST", "", Tolerance::Exact, 2_500);
 }
 
 #[test]
@@ -305,12 +305,12 @@ fn current() {
 
 #[test]
 fn a_synced_log() {
-    sweep(Shape::Synced, "wal-", ".log", Tolerance::Exact, 6_000);
+    sweep(Shape::Synced, "wal-", ".log", Tolerance::Exact, 4_000);
 }
 
 #[test]
 fn a_log_that_was_never_synced() {
-    sweep(Shape::Unsynced, "wal-", ".log", Tolerance::Prefix, 4_000);
+    sweep(Shape::Unsynced, "wal-", ".log", Tolerance::Prefix, 2_500);
 }
 
 /// Values of 1 MiB and more, which commits write to a value log of their own at once.
