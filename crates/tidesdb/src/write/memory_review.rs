@@ -1,16 +1,12 @@
 //! The plan for memory, and what it asks of memtables.
 
-use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 
 use tidesdb_base::event::{Event, MemoryLevel};
-use tidesdb_sys::sync_points::sync_point;
 
+use super::largest_memtables::MOST_FROZEN_AT_ONCE;
 use crate::core::Core;
 use crate::memory::{Holder, MemoryPlan};
-
-/// Families that are frozen at once for the sake of memory.
-pub(super) const MOST_FROZEN_AT_ONCE: usize = 64;
 
 impl Core {
     /// Makes a new plan for memory and does what it asks of memtables.
@@ -45,42 +41,24 @@ impl Core {
     }
 
     /// Freezes the largest memtables until what waits for a flush is as much as the plan wants.
-    /// There may be very many families: of all that ask, one thread looks at them.
     fn flush_largest(&self, plan: &MemoryPlan) {
-        let _one_at_a_time = match self.flow.choosing_memtables.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        sync_point("memtables looked through");
-        let mut active = Vec::new();
-        for family in self.families.all() {
-            let view = family.view.load();
-            let bytes = view.active.allocated_bytes();
-            if !view.frozen.is_empty() {
-                self.schedule_flush(&family);
+        self.with_largest_memtables(|mut active| {
+            let frozen_bytes = || self.memory.budget.held_by(Holder::Frozen);
+            let least = match frozen_bytes() {
+                0 => plan.least_flush_bytes,
+                _ => plan.least_flush_bytes_beside_others,
+            };
+            let is_worth_it = |(bytes, _): &(u64, _)| *bytes >= least;
+            if !plan.any_size || active.iter().any(is_worth_it) {
+                active.retain(is_worth_it);
             }
-            if !view.active.is_empty() {
-                drop(view);
-                active.push((bytes, family));
+            for (_, family) in active.into_iter().take(MOST_FROZEN_AT_ONCE) {
+                if frozen_bytes() >= plan.flush_bytes {
+                    break;
+                }
+                self.freeze_and_flush(&family, 0);
             }
-        }
-        let frozen_bytes = || self.memory.budget.held_by(Holder::Frozen);
-        let least = match frozen_bytes() {
-            0 => plan.least_flush_bytes,
-            _ => plan.least_flush_bytes_beside_others,
-        };
-        let is_worth_it = |(bytes, _): &(u64, _)| *bytes >= least;
-        if !plan.any_size || active.iter().any(is_worth_it) {
-            active.retain(is_worth_it);
-        }
-        active.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-        for (_, family) in active.into_iter().take(MOST_FROZEN_AT_ONCE) {
-            if frozen_bytes() >= plan.flush_bytes {
-                break;
-            }
-            self.freeze_and_flush(&family, 0);
-        }
+        });
     }
 }
 

@@ -5,6 +5,7 @@
 //! | | `batch`, `batch_contents`, `options` | what callers ask for |
 //! | 1 | `admission` | writers are slowed down |
 //! | | `memory_review` | memory that is nearly used up: memtables are flushed early |
+//! | | `largest_memtables` | which of them, and one look at a time |
 //! | | `shared_buffer` | memtables that together hold more than they may are written out |
 //! | | `full_disk` | puts do not use up a nearly full disk |
 //! | | `first_commit` | the log is begun, where the opening has not |
@@ -29,6 +30,7 @@ mod first_commit;
 mod follow_up;
 mod freeze;
 mod full_disk;
+mod largest_memtables;
 mod memory_review;
 mod options;
 mod place;

@@ -1,10 +1,7 @@
 //! Writing memtables out when those of all families together hold more than they may.
 
-use std::sync::{Arc, TryLockError};
-
-use super::memory_review::MOST_FROZEN_AT_ONCE;
+use super::largest_memtables::MOST_FROZEN_AT_ONCE;
 use crate::core::Core;
-use crate::family::FamilyState;
 use crate::memory::Holder;
 
 impl Core {
@@ -25,36 +22,24 @@ impl Core {
     }
 
     /// Freezes the largest memtables until the others hold half of what they may, if they hold
-    /// more. There may be very many families: of all that find it so, one thread looks at them, and
-    /// freezes some. If that is not enough, the next commit goes on.
+    /// more. If those that are frozen at once are not enough, the next commit goes on.
     #[cold]
     fn empty_shared_buffer(&self) {
-        let _one_at_a_time = match self.flow.choosing_memtables.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
-        let held = |family: Arc<FamilyState>| {
-            let view = family.view.load();
-            let bytes = if view.active.is_empty() { 0 } else { view.active.allocated_bytes() };
-            drop(view);
-            (bytes, family)
-        };
-        let mut active: Vec<_> = self.families.all().into_iter().map(held).collect();
-        let mut all: u64 = active.iter().map(|(bytes, _)| bytes).sum();
-        let most = self.flow.shared_buffer.most_bytes();
-        if all > most {
-            active.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-            for (bytes, family) in active.into_iter().take(MOST_FROZEN_AT_ONCE) {
-                if all <= most / 2 || bytes == 0 {
-                    break;
+        self.with_largest_memtables(|active| {
+            let mut all: u64 = active.iter().map(|(bytes, _)| bytes).sum();
+            let most = self.flow.shared_buffer.most_bytes();
+            if all > most {
+                for (bytes, family) in active.into_iter().take(MOST_FROZEN_AT_ONCE) {
+                    if all <= most / 2 {
+                        break;
+                    }
+                    self.freeze_and_flush(&family, 0);
+                    all -= bytes;
                 }
-                self.freeze_and_flush(&family, 0);
-                all -= bytes;
+                self.limit_retained_log();
             }
-            self.limit_retained_log();
-        }
-        self.flow.shared_buffer.note(all, self.unfrozen_bytes());
+            self.flow.shared_buffer.note(all, self.unfrozen_bytes());
+        });
     }
 }
 
