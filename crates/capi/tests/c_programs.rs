@@ -343,9 +343,11 @@ fn the_address_sanitizer_finds_nothing_on_a_full_disk() {
 
 /// How valgrind runs a program. What the Rust library keeps for a thread's life, it keeps by
 /// pointers into the middle.
-const VALGRIND: [&str; 6] = [
+const VALGRIND: [&str; 7] = [
     "valgrind",
     "-q",
+    // It runs one thread at a time, and one that never waits might keep the others from their turn.
+    "--fair-sched=yes",
     "--trace-children=yes",
     "--error-exitcode=9",
     "--show-leak-kinds=definite,indirect",
