@@ -3,18 +3,16 @@
 //! Each run costs a reader. Compactions keep runs few, and where they fall behind, writers are
 //! slowed between two numbers of runs. `pace` says by how much.
 
-/// Bounds as multiples of `l1_file_count_trigger`, for any family.
+/// Bounds as multiples of `l1_file_count_trigger`, for a family that is not read: its runs cost
+/// no reader yet. A large load has compactions that each take many runs away at once; the wide way
+/// between the bounds keeps its writers from going fast and slow by turns.
 const SLOWING_PER_TRIGGER: f64 = 8.0;
-const SLOWEST_PER_TRIGGER: f64 = 16.0;
+const SLOWEST_PER_TRIGGER: f64 = 24.0;
 
 /// The same for a family that is read, by the bytes of its runs: each run costs its readers, and
 /// the more the less of it lies in memory. Between two sizes the bounds go from one to the other.
-const READ_PER_TRIGGER: [(u64, f64, f64); 4] = [
-    (256 << 20, SLOWING_PER_TRIGGER, SLOWEST_PER_TRIGGER),
-    (1 << 30, 3.0, 6.0),
-    (32 << 30, 3.0, 6.0),
-    (256 << 30, 1.5, 4.0),
-];
+const READ_PER_TRIGGER: [(u64, f64, f64); 4] =
+    [(256 << 20, 8.0, 16.0), (1 << 30, 3.0, 6.0), (32 << 30, 3.0, 6.0), (256 << 30, 1.5, 4.0)];
 
 /// Numbers of runs between which writers are slowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +28,8 @@ impl RunBounds {
     pub(crate) fn of(run_bytes: u64, favours_readers: bool, trigger: u64) -> Self {
         let mut bounds = (SLOWING_PER_TRIGGER, SLOWEST_PER_TRIGGER);
         if favours_readers {
+            let [(_, slowing, slowest), ..] = READ_PER_TRIGGER;
+            bounds = (slowing, slowest);
             for pair in READ_PER_TRIGGER.windows(2) {
                 let [(small, slowing, slowest), (large, next_slowing, next_slowest)] = *pair else {
                     continue;
@@ -70,6 +70,6 @@ mod tests {
         assert_eq!(bounds(64, true), (10, 21));
         assert_eq!(bounds(256, true), (6, 16));
         assert_eq!(bounds(10_000, true), (6, 16));
-        assert_eq!(bounds(10_000, false), (32, 64));
+        assert_eq!([0, 10_000].map(|gib| bounds(gib, false)), [(32, 96); 2]);
     }
 }

@@ -164,8 +164,8 @@ fn many_large_runs_slow_writers_as_well() {
     let reason = StallReason::CompactionDebt;
     for (runs, wanted) in [
         (32, Pace::Free),
-        (48, Pace::Slow { bytes_per_second: 100 * MIB, reason }),
-        (56, Pace::Slow { bytes_per_second: 100 * MIB / 3, reason }),
+        (64, Pace::Slow { bytes_per_second: 100 * MIB, reason }),
+        (80, Pace::Slow { bytes_per_second: 100 * MIB / 3, reason }),
         (1000, Pace::Slow { bytes_per_second: 2 * MIB, reason }),
     ] {
         assert_eq!(slowed(runs), wanted, "{runs}");
@@ -295,6 +295,6 @@ fn runs_from_before_the_reads_slow_no_writer() {
     // Compactions are urgent all the same, and a family that is not read has bounds of its own.
     assert!(has_many_runs(&FamilySignals { runs_before_reads: 33, ..signals }));
     let unread =
-        FamilySignals { favours_readers: false, runs: 64, runs_before_reads: 64, ..signals };
+        FamilySignals { favours_readers: false, runs: 96, runs_before_reads: 96, ..signals };
     assert_eq!(rate(family_pace(&unread)), 2 * MIB);
 }
