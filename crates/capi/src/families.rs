@@ -256,6 +256,9 @@ pub unsafe extern "C" fn tidesdb_create_column_family(
         let options = options_for(database, &config, options)?;
         let Some(hook) = config.commit_hook_fn else {
             database.db.create_family(name, options)?;
+            // It is asked for next, and costs little beside the syncs. Where there is no memory for
+            // it, the family is there all the same, and a lookup tries again.
+            drop(FamilyHandle::pointer(database, name));
             return Ok(());
         };
         // Locked until it has its hook: it is not used, renamed or dropped before (I-277).
