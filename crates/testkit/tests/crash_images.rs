@@ -12,8 +12,8 @@ use tidesdb_testkit::runner::{Machine, Promises, Runner};
 use tidesdb_testkit::seeds;
 use tidesdb_testkit::settings::Settings;
 
-/// Images per sync mode at scale 1. `scripts/planted-bugs` and nights take scale 10 and more:
-/// 6,000 in the three modes together.
+/// Images per sync mode at scale 1. `scripts/planted-bugs` and nights take scale 16 and more:
+/// 9,600 in the three modes together.
 const IMAGES: u64 = 200;
 
 /// Images of workloads in which garbage is collected slice by slice, at scale 1.

@@ -8,7 +8,7 @@ use tidesdb_testkit::settings::Mix;
 /// Scenarios; half of them with a sync per commit.
 const SCENARIOS: u64 = 8;
 
-/// Runs of one test over all scenarios at scale 1. At scale 10, which `scripts/planted-bugs` takes,
+/// Runs of one test over all scenarios at scale 1. At scale 16, which `scripts/planted-bugs` takes,
 /// nearly every call gets its turn.
 const RUNS: u64 = 120;
 
