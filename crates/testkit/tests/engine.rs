@@ -31,6 +31,7 @@ mod foreign_directories;
 mod format_fixtures;
 mod full_disk;
 mod full_disk_reclaim;
+mod growing_value_logs;
 mod interleavings;
 mod interrupted_compactions;
 mod isolation;

@@ -152,10 +152,9 @@ impl Core {
     /// # Errors
     /// Why that failed; [`Error::CompactionsStopped`] once compactions were stopped.
     pub(crate) fn compact_family(&self, family: &Arc<FamilyState>) -> Result<()> {
-        if let Some(closed) = self.storage.close_direct_file(family) {
-            self.storage.list_closed_file(family, closed);
-        }
+        self.storage.list_closed_files(family, self.storage.close_direct_file(family));
         self.flush_family(family)?;
+        self.storage.list_closed_files(family, self.storage.close_growing_files(family));
         family.settle_value_logs();
         self.work.control.check_compactions_run()?;
         let choose = |version: &Arc<Version>| {

@@ -47,6 +47,7 @@ impl Core {
         }
         let version = family.current_version();
         let (replaced, _) = self.droppable_tables(family, &version);
+        family.growing_value_logs.settle_unused(|number| version.points_into(number));
         if replaced.is_empty() && version.dead_value_logs().is_empty() {
             return Ok(());
         }
@@ -59,7 +60,7 @@ impl Core {
         }
         self.install_compaction(
             family,
-            &CompactionResult { replaced, ..CompactionResult::default() },
+            CompactionResult { replaced, ..CompactionResult::default() },
         )
     }
 
@@ -90,7 +91,9 @@ impl Core {
     pub(crate) fn has_droppable_tables(&self, family: &FamilyState) -> bool {
         let version = family.current_version();
         let (tables, held_by) = self.droppable_tables(family, &version);
-        if !tables.is_empty() || !version.dead_value_logs().is_empty() {
+        let has_unused =
+            || family.growing_value_logs.has_unused(|number| version.points_into(number));
+        if !tables.is_empty() || !version.dead_value_logs().is_empty() || has_unused() {
             return true;
         }
         if held_by.is_empty() {

@@ -12,7 +12,7 @@ use tidesdb_sys::sync_points::sync_point;
 
 use crate::core::Core;
 use crate::family::{FamilyState, View};
-use crate::output::table_output::{Written, remove_written};
+use crate::output::written::{Written, remove_written};
 use crate::telemetry::counters::Work;
 use crate::version::{Catalog, TableChange, TableFile, ValueLogFile, Version};
 
@@ -32,7 +32,7 @@ pub(super) struct CompactionResult {
 }
 
 impl CompactionResult {
-    fn changes(&self, family: u32, dead_value_logs: &[u64]) -> Vec<Change> {
+    fn changes(&mut self, family: u32, dead_value_logs: &[u64]) -> Vec<Change> {
         let mut changes = Vec::new();
         for table in self.replaced.iter().chain(&self.moved) {
             changes.push(Change::RemoveTable { family, number: table.record.number });
@@ -42,12 +42,7 @@ impl CompactionResult {
             let table = TableRecord { level, run, ..(*table.record).clone() };
             changes.push(Change::AddTable { family, table: Arc::new(table) });
         }
-        for written in &self.written {
-            let value_logs = written.value_logs.iter();
-            changes.extend(value_logs.map(|&file| Change::AddValueLog { family, file }));
-            let tables = written.tables.iter().cloned();
-            changes.extend(tables.map(|table| Change::AddTable { family, table }));
-        }
+        changes.extend(self.written.iter_mut().flat_map(|written| written.changes(family)));
         let dead = dead_value_logs.iter();
         changes.extend(dead.map(|&number| Change::RemoveValueLog { family, number }));
         changes
@@ -72,9 +67,8 @@ impl CompactionResult {
         }
     }
 
-    fn new_value_logs(&self, core: &Core) -> Vec<Arc<ValueLogFile>> {
-        let records = self.written.iter().flat_map(|written| &written.value_logs);
-        records.map(|record| ValueLogFile::written(&core.storage.files, *record)).collect()
+    fn value_logs(&self) -> Vec<(u64, Arc<ValueLogFile>)> {
+        self.written.iter().flat_map(Written::value_log_files).collect()
     }
 }
 
@@ -87,9 +81,9 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(of: Arc<Version>, change: TableChange, value_logs: &[Arc<ValueLogFile>]) -> Self {
+    fn new(of: Arc<Version>, change: TableChange, value_logs: &[(u64, Arc<ValueLogFile>)]) -> Self {
         let mut next = of.with_tables(change);
-        next.value_logs.extend(value_logs.iter().map(|file| (file.number, Arc::clone(file))));
+        next.value_logs.extend(value_logs.iter().cloned());
         let dead = next.dead_value_logs();
         Self { of, next, dead }
     }
@@ -113,10 +107,11 @@ impl Core {
     pub(super) fn install_compaction(
         &self,
         family: &Arc<FamilyState>,
-        merged: &CompactionResult,
+        merged: CompactionResult,
     ) -> Result<()> {
+        let more_follows = merged.more_follows;
         self.install_tables(family, merged)?;
-        if merged.more_follows { Ok(()) } else { self.drop_due_tombstones(family) }
+        if more_follows { Ok(()) } else { self.drop_due_tombstones(family) }
     }
 
     /// Lets go of range tombstones that no table needs any more, here or by the thread that does so
@@ -207,7 +202,7 @@ impl Core {
         family: &FamilyState,
         merged: &CompactionResult,
     ) -> Result<(MutexGuard<'_, Catalog>, Prepared)> {
-        let (change, value_logs) = (merged.table_change(self), merged.new_value_logs(self));
+        let (change, value_logs) = (merged.table_change(self), merged.value_logs());
         let is_dropped = || family.is_dropped();
         let prepare = || {
             let version = family.current_version();
@@ -233,12 +228,21 @@ impl Core {
         Err(family.dropped_error())
     }
 
-    fn install_tables(&self, family: &Arc<FamilyState>, merged: &CompactionResult) -> Result<()> {
-        let (mut catalog, prepared) = self.prepare_tables(family, merged)?;
+    fn install_tables(
+        &self,
+        family: &Arc<FamilyState>,
+        mut merged: CompactionResult,
+    ) -> Result<()> {
+        let (mut catalog, prepared) = self.prepare_tables(family, &merged)?;
         let Prepared { of: old, mut next, dead } = prepared;
         let changes = merged.changes(family.id, &dead);
         let outputs = || merged.written.iter().flat_map(|written| written.paths.clone()).collect();
-        catalog.commit_files(changes, outputs)?;
+        let committed = catalog.commit_files(changes, outputs);
+        if committed.is_err() && catalog.is_on_disk() {
+            merged.written.iter_mut().for_each(Written::note_not_named);
+        }
+        committed?;
+        merged.written.iter_mut().for_each(Written::keep_value_logs);
         // Only now, with the edit on disk, may the files go: with their last reader.
         for number in &dead {
             if let Some(file) = next.value_logs.remove(number) {

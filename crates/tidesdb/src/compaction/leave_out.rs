@@ -84,7 +84,7 @@ impl Core {
             ..CompactionResult::default()
         };
         drop(version);
-        self.install_compaction(family, &merged)
+        self.install_compaction(family, merged)
     }
 }
 

@@ -29,7 +29,7 @@ use super::install::CompactionResult;
 use super::table_rewrite::TableRewrite;
 use crate::core::{BackgroundWork, Core};
 use crate::family::{FamilyState, RunClaim};
-use crate::output::table_output::remove_written;
+use crate::output::written::remove_written;
 use crate::version::{Run, TableFile, unreadable_file};
 
 /// How often to look whether compactions under way have ended.
@@ -91,6 +91,8 @@ impl Core {
         self.storage.files.obsolete.sweep();
         let Some(_claim) = claim_all_runs(&self.work, family) else { return Ok(Left::Others) };
         let left = self.reclaim_all(family)?;
+        // The manifest is not told: on a full disk that might fail.
+        drop(self.storage.close_growing_files(family));
         Ok(self.empty_value_logs(family)?.max(left))
     }
 
@@ -205,7 +207,7 @@ impl Core {
             ..CompactionResult::default()
         };
         drop(version);
-        self.install_compaction(family, &merged)?;
+        self.install_compaction(family, merged)?;
         Ok(Left::Nothing)
     }
 }

@@ -24,10 +24,10 @@ use crate::core::Core;
 use crate::memory::{Holder, MemoryReservation, table_writer_bytes};
 use crate::output::drop_rules::DropRules;
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
+use crate::output::parts::OutputParts;
 use crate::output::rewrite::{Rewriter, ValueRewrite};
-use crate::output::table_output::{
-    OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
-};
+use crate::output::table_output::{OutputPlace, TableOutput};
+use crate::output::written::{Syncs, Written, remove_written};
 use crate::version::{KeyCounts, LivenessCount, TableFile, Version, is_deleted_in_part};
 
 /// Versions between two looks at whether the compaction is still wanted, and two reports of
@@ -144,7 +144,7 @@ impl Step {
         let wrote = merged.written.iter().any(|written| !written.paths.is_empty());
         let changes = wrote || !merged.replaced.is_empty() || !merged.moved.is_empty();
         match changes || !merged.more_follows {
-            true => core.install_compaction(&self.job.family, &merged),
+            true => core.install_compaction(&self.job.family, merged),
             false => Ok(()),
         }
     }

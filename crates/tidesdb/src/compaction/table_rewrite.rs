@@ -14,7 +14,9 @@ use crate::core::Core;
 use crate::family::FamilyState;
 use crate::output::drop_rules::{DropRules, Verdict};
 use crate::output::key_partitions::KeySpan;
-use crate::output::table_output::{OutputParts, OutputPlace, Syncs, TableOutput, Written};
+use crate::output::parts::OutputParts;
+use crate::output::table_output::{OutputPlace, TableOutput};
+use crate::output::written::{Syncs, Written};
 use crate::version::{Run, TableFile, Version, is_deleted_in_part, read_pointer};
 
 /// A table ends where keys are left out if it has so many bytes: then no table lies over them.

@@ -108,8 +108,11 @@ impl Core {
             return false;
         }
         let families = self.families.all();
-        let closed = families.iter().filter_map(|f| self.storage.close_direct_file(f));
-        let closed: Vec<_> = closed.collect();
+        let mut closed = Vec::new();
+        for family in &families {
+            closed.extend(self.storage.close_direct_file(family));
+            closed.extend(self.storage.close_growing_files(family));
+        }
         let mut catalog = lock(&self.storage.catalog);
         let mut changes = catalog.still_listed(closed);
         if !has_log && changes.is_empty() && catalog.is_on_disk() {

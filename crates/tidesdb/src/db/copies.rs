@@ -132,8 +132,10 @@ impl Core {
             self.health.check_open()?;
             let (from, to) = (self.env.path.join(kind.name()), target.path().join(kind.name()));
             target.note(kind);
-            if sharing == Sharing::Copied || !link(vfs, &from, &to)? {
-                self.copy_file(&from, &to, room.as_ref(), &mut buffer, &mut step)?;
+            let grows = matches!(kind, FileKind::ValueLog(number) if cut.growing.contains(&number));
+            if sharing == Sharing::Copied || grows || !link(vfs, &from, &to)? {
+                let files = (from.as_path(), to.as_path());
+                self.copy_file(files, bytes, room.as_ref(), &mut buffer, &mut step)?;
             } else {
                 step.add(bytes)?;
             }
@@ -152,8 +154,8 @@ impl Core {
 
     fn copy_file(
         &self,
-        from: &Path,
-        to: &Path,
+        (from, to): (&Path, &Path),
+        named_bytes: u64,
         room: Option<&RoomForCopy<'_>>,
         buffer: &mut Vec<u8>,
         step: &mut Step<'_>,
@@ -162,6 +164,8 @@ impl Core {
         let copy =
             self.env.vfs.open(to, OpenMode::CreateNew).map_err(|e| Error::io("create", to, e))?;
         let bytes = source.len().map_err(|e| Error::io("read length", from, e))?;
+        // Others may be appending to a value log, and may cut that off again.
+        let bytes = if named_bytes == 0 { bytes } else { bytes.min(named_bytes) };
         let check_room = |wanted| room.map_or(Ok(()), |room| room.check(wanted));
         check_room(bytes)?;
         copy.allocate(bytes).map_err(|e| Error::io("reserve space", to, e))?;
@@ -223,14 +227,20 @@ impl Core {
     }
 }
 
-/// The files that a state names, each once, with their lengths, about.
+/// The files that a state names, each once, with their lengths, about. That of a value log is 0 if
+/// one family does not know it, else as long as any needs.
 fn files_of(state: &PersistedState) -> BTreeMap<FileKind, u64> {
     let files = state.families.values().flat_map(|family| {
         let tables = family.tables.iter().map(|(&n, table)| (FileKind::Table(n), table.bytes));
         let logs = family.value_logs.iter();
         tables.chain(logs.map(|(&n, log)| (FileKind::ValueLog(n), log.bytes)))
     });
-    files.collect()
+    let mut lengths = BTreeMap::new();
+    for (kind, bytes) in files {
+        let length = lengths.entry(kind).or_insert(bytes);
+        *length = if *length == 0 || bytes == 0 { 0 } else { bytes.max(*length) };
+    }
+    lengths
 }
 
 #[cfg(test)]

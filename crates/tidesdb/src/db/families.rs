@@ -193,6 +193,7 @@ impl Core {
         // Not with the catalog held: a commit that starts a value-log file takes them the other
         // way round.
         *lock(&family.writes.direct_values) = None;
+        family.growing_value_logs.end();
         self.storage.files.obsolete.sweep();
         drop(changing);
         drop(at_work);

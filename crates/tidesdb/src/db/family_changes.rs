@@ -53,14 +53,17 @@ impl Core {
         self.families.check_new_name(name)?;
         check_number_of_families(lock(&self.storage.catalog).state.families.len() + 1)?;
         // The manifest says of a file that is appended to how long it is once it is closed, and for
-        // the family that appends alone. So none is open that the copy has.
+        // the family that appends alone. So no commit appends to one that the copy has, and those
+        // that flushes and compactions append to end here for the copy.
         let mut writer = lock(&source.writes.direct_values);
         let closed = self.storage.close_locked(&source, &mut writer);
         let mut catalog = lock(&self.storage.catalog);
         let id = catalog.state.next_family;
         let mut changes = catalog.still_listed(closed);
+        changes.push(Change::CopyFamily { family: id, source: source.id, name: name.to_owned() });
+        let growing = source.current_version().growing_value_logs().into_iter();
+        changes.extend(growing.map(|file| Change::AddValueLog { family: id, file }));
         changes.extend([
-            Change::CopyFamily { family: id, source: source.id, name: name.to_owned() },
             // No commit of the copy lies before this.
             Change::FlushedThrough { family: id, sequence: self.storage.log.published() },
             Change::NextFamily { family: id + 1 },

@@ -23,7 +23,8 @@ use crate::memory::{Holder, MemoryBudget, MemoryReservation};
 use crate::telemetry::counters::FamilyCounters;
 use crate::telemetry::timing::Named;
 use crate::version::{
-    DirectValueWriter, InDoubt, SpaceEstimate, ValueLogFile, Version, collected_from,
+    GrowingValueLogs, InDoubt, SpaceEstimate, ValueLogAppender, ValueLogFile, Version,
+    collected_from,
 };
 
 /// One column family of an open database.
@@ -43,6 +44,8 @@ pub(crate) struct FamilyState {
     pub reads: FamilyReads,
     pub flushes: FamilyFlushes,
     pub compactions: FamilyCompactions,
+    /// Value logs that flushes and compactions append to.
+    pub growing_value_logs: Arc<GrowingValueLogs>,
     pub counters: FamilyCounters,
     counted_memory: Mutex<CountedMemory>,
     _reservation: MemoryReservation,
@@ -98,7 +101,7 @@ pub(crate) struct FamilyWrites {
     /// Held while the active memtable is frozen.
     pub freezing: Mutex<()>,
     /// Few families have one.
-    pub direct_values: Mutex<Option<Box<DirectValueWriter>>>,
+    pub direct_values: Mutex<Option<Box<ValueLogAppender>>>,
     pub commit_hook: CommitHookSlot,
     pub deletions: WatchedDeletions,
 }
@@ -150,6 +153,7 @@ impl FamilyState {
             reads: FamilyReads::default(),
             flushes: FamilyFlushes::default(),
             compactions: FamilyCompactions::default(),
+            growing_value_logs: Arc::default(),
             counted_memory: Mutex::new(counted_memory),
             counters: FamilyCounters::default(),
             _reservation: budget.reserve(Holder::Families, counted),

@@ -16,14 +16,16 @@ use crate::version::{PersistedState, Version};
 pub(crate) struct ConsistentFiles {
     /// What a manifest of these files says. No log belongs to it.
     pub state: PersistedState,
+    /// Numbers of the value logs that compactions append to now, behind what the state has of them.
+    pub growing: BTreeSet<u64>,
     /// Keeps the files from being deleted.
     _versions: Vec<Arc<Version>>,
 }
 
 impl Core {
     /// Writes everything that is committed to tables, up to one point of the commit order, and
-    /// returns the files at that point. Nothing is appended to any of them from then on. Holds
-    /// flushes and large commits up: flush the families first.
+    /// returns the files at that point. Nothing is appended to any of them from then on, but for
+    /// those that are said to grow. Holds flushes and large commits up: flush the families first.
     ///
     /// # Errors
     /// Those of a flush, and of the manifest.
@@ -56,7 +58,7 @@ impl Core {
             families.iter().map(|family| lock(&family.writes.direct_values)).collect();
         let writers_of = families.iter().zip(&mut writers);
         let closed = writers_of.filter_map(|(f, writer)| self.storage.close_locked(f, writer));
-        let closed: Vec<_> = closed.collect();
+        let mut closed: Vec<_> = closed.collect();
         // No later commit gets into a table until the state was read.
         let _one_at_a_time: Vec<_> =
             families.iter().map(|family| lock(&family.flushes.writing_out)).collect();
@@ -68,6 +70,7 @@ impl Core {
         if !flushed.is_empty() {
             self.install(flushed)?;
         }
+        closed.extend(families.iter().flat_map(|family| self.storage.close_growing_files(family)));
         let mut catalog = lock(&self.storage.catalog);
         let closed = catalog.still_listed(closed);
         if !closed.is_empty() {
@@ -77,7 +80,15 @@ impl Core {
         state.last_sequence = state.last_sequence.max(through);
         // Commits of later times may point into the others.
         state.families.values_mut().for_each(|family| family.keep_referenced_value_logs());
-        let versions = families.iter().map(|family| family.current_version()).collect();
-        Ok((ConsistentFiles { state, _versions: versions }, ids))
+        let versions: Vec<_> = families.iter().map(|family| family.current_version()).collect();
+        let mut growing = BTreeSet::new();
+        for (family, version) in families.iter().zip(&versions) {
+            let Some(record) = state.families.get_mut(&family.id) else { continue };
+            for file in version.growing_value_logs() {
+                growing.insert(file.number);
+                record.value_logs.insert(file.number, file);
+            }
+        }
+        Ok((ConsistentFiles { state, growing, _versions: versions }, ids))
     }
 }

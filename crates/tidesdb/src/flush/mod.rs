@@ -21,7 +21,7 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::event::{Event, LogLevel};
 use tidesdb_base::latency::TimedOperation;
 use tidesdb_base::range_tombstone::RangeTombstone;
-use tidesdb_files::manifest::Change;
+use tidesdb_files::manifest::{Change, TableRecord};
 use tidesdb_lockfree::sync::lock;
 use tidesdb_sys::sync_points::sync_point;
 use tidesdb_sys::vfs::Vfs;
@@ -29,7 +29,7 @@ use tidesdb_sys::vfs::Vfs;
 use crate::core::Core;
 use crate::family::{FamilyState, View};
 use crate::memtable::Memtable;
-use crate::output::table_output::{Written, remove_all};
+use crate::output::written::{Written, remove_all};
 use crate::telemetry::Telemetry;
 use crate::telemetry::counters::Work;
 use crate::telemetry::spans::span;
@@ -151,27 +151,26 @@ impl Core {
     }
 
     /// Commits the manifest edit of finished flushes and swaps their tables in.
-    fn install(&self, flushes: Vec<Flushed>) -> Result<()> {
+    fn install(&self, mut flushes: Vec<Flushed>) -> Result<()> {
         // One that is taken later sees all that is flushed here.
         let oldest_snapshot = self.isolation.snapshots.oldest();
         let (mut catalog, prepared) = self.prepare_flushes(&flushes);
         let needed_from = self.first_needed_position(&flushes);
         let (segment, base) = self.storage.log.first_needed_segment(needed_from);
+        // The manifest must not name a segment that a power cut can take with its name.
+        if let Err(e) = self.storage.log.sync_names() {
+            remove_outputs(self.env.vfs.as_ref(), &flushes);
+            return Err(e);
+        }
         let mut changes = begin_log_with(segment, base).to_vec();
-        let present = flushes.iter().zip(&prepared).filter(|(f, _)| !f.family.is_dropped());
+        let present = flushes.iter_mut().zip(&prepared).filter(|(f, _)| !f.family.is_dropped());
         for (flushed, prepared) in present {
             let family = flushed.family.id;
             let boundary = flushed.memtable.sealed_through();
-            for table in &flushed.written.tables {
-                debug_assert!(
-                    table.highest_sequence <= boundary,
-                    "more than was frozen is flushed"
-                );
-                changes.push(Change::AddTable { family, table: Arc::clone(table) });
-            }
-            for &file in &flushed.written.value_logs {
-                changes.push(Change::AddValueLog { family, file });
-            }
+            let is_of_it = |table: &Arc<TableRecord>| table.highest_sequence <= boundary;
+            let tables = &flushed.written.tables;
+            debug_assert!(tables.iter().all(is_of_it), "more than was frozen is flushed");
+            changes.extend(flushed.written.changes(family));
             for tombstone in &prepared.needed {
                 let tombstone = Arc::clone(tombstone);
                 changes.push(Change::AddRangeTombstone { family, tombstone });
@@ -179,18 +178,17 @@ impl Core {
             changes.push(Change::FlushedThrough { family, sequence: boundary });
             changes.push(Change::LastSequence { sequence: boundary });
         }
-        // The manifest must not name a segment that a power cut can take with its name.
-        if let Err(e) = self.storage.log.sync_names() {
-            remove_outputs(self.env.vfs.as_ref(), &flushes);
-            return Err(e);
-        }
         // What lies in front of that is in tables, or of dropped families, and not replayed.
         changes.push(Change::LastSequence { sequence: needed_from });
         let outputs = || flushes.iter().flat_map(|flushed| flushed.written.paths.clone()).collect();
-        catalog.commit_files(changes, outputs)?;
+        let committed = catalog.commit_files(changes, outputs);
+        if committed.is_err() && catalog.is_on_disk() {
+            flushes.iter_mut().for_each(|flushed| flushed.written.note_not_named());
+        }
+        committed?;
         sync_point("flush in the manifest");
         self.restate_manifest_later(&mut catalog);
-        for (flushed, prepared) in flushes.into_iter().zip(prepared) {
+        for (mut flushed, prepared) in flushes.into_iter().zip(prepared) {
             if flushed.family.is_dropped() {
                 // The drop empties the view, and what is put into it later would stay.
                 remove_all(self.env.vfs.as_ref(), &flushed.written.paths);
@@ -198,6 +196,7 @@ impl Core {
             }
             let forgotten = &flushed.family.reads.forgotten_deletions;
             forgotten.note(&prepared.forgotten, oldest_snapshot);
+            flushed.written.keep_value_logs();
             self.swap_in(&flushed, prepared);
         }
         drop(catalog);

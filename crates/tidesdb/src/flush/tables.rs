@@ -21,12 +21,12 @@ use crate::memory::{Holder, table_writer_bytes};
 use crate::memtable::{Memtable, kind_of};
 use crate::output::drop_rules::DropRules;
 use crate::output::key_partitions::{KeyPartitions, KeySpan};
+use crate::output::parts::OutputParts;
 use crate::output::rewrite::{Rewriter, ValueRewrite};
 use crate::output::slices;
-use crate::output::table_output::{
-    OutputParts, OutputPlace, Syncs, TableOutput, Written, remove_written,
-};
-use crate::version::{TableFile, ValueLogFile};
+use crate::output::table_output::{OutputPlace, TableOutput};
+use crate::output::written::{Syncs, Written, remove_written};
+use crate::version::TableFile;
 
 /// About what an entry takes in a memtable; only the size of a first allocation follows from it.
 const USUAL_ENTRY_BYTES: u64 = 128;
@@ -178,10 +178,7 @@ impl Core {
         let files = &self.storage.files;
         let tables = written.tables.iter().cloned();
         let tables = tables.map(|record| TableFile::new(files, record)).collect();
-        let value_logs = written.value_logs.iter();
-        let value_logs = value_logs
-            .map(|record| (record.number, ValueLogFile::written(files, *record)))
-            .collect();
+        let value_logs = written.value_log_files().collect();
         Ok(Flushed {
             family,
             memtable,

@@ -140,7 +140,7 @@ fn a_value_log_that_was_removed_is_not_listed_again() {
     core.schedule_compaction(family.state());
     while scheduler.step_lane(Lane::Compaction) {}
     assert_eq!(family.state().view.load().version.value_logs.len(), 0);
-    core.storage.list_closed_file(family.state(), closed);
+    core.storage.list_closed_files(family.state(), [closed]);
     check_reopened(&vfs);
 }
 

@@ -19,7 +19,8 @@ use tidesdb_files::sstable::EntryMeta;
 use tidesdb_files::vlog::ValuePointer;
 
 use super::drop_rules::{DropRules, Verdict};
-use super::table_output::{TableOutput, Written};
+use super::table_output::TableOutput;
+use super::written::Written;
 use crate::version::{Version, read_pointer};
 
 /// Value logs whose values are to be written anew, and where to read them.

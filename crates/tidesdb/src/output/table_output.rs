@@ -1,4 +1,4 @@
-//! Writing the tables of a flush or a compaction, and the value log that goes with them.
+//! Writing the tables of a flush or a compaction, and their large values to value logs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,25 +8,18 @@ use tidesdb_base::error::{Error, Result};
 use tidesdb_base::limits::DIRECT_VALUE_BYTES;
 use tidesdb_base::options::FamilyOptions;
 use tidesdb_files::filter::FilterOptions;
-use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
+use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::sstable::{
     EntryMeta, IndexForm, TableOptions, TableOrigin, TableSummary, TableWriter,
 };
-use tidesdb_files::vlog::{VlogOptions, VlogWriter};
-use tidesdb_sys::vfs::{File, OpenMode, Vfs};
+use tidesdb_sys::vfs::File;
 
-use crate::core::{Environment, Storage};
+use super::parts::{OutputParts, create};
+use super::value_log_output::ValueLogOutput;
+use super::written::{Syncs, Written, remove_all};
+use crate::core::Storage;
 use crate::family::{FamilyState, SliceBounds};
-use crate::memory::Memory;
-
-/// The parts of the database that an output uses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OutputParts<'a> {
-    pub env: &'a Environment,
-    pub memory: &'a Memory,
-    pub storage: &'a Storage,
-}
 
 /// Where the tables belong and what becomes of large values.
 #[derive(Clone, Copy, Debug)]
@@ -42,86 +35,12 @@ pub(crate) struct OutputPlace {
     pub syncs: Syncs,
 }
 
-/// When files are synced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Syncs {
-    /// Each when it is complete, and the directory with the last.
-    Each,
-    /// Together with those of other outputs, by [`Written::sync`]: the file system has to do for
-    /// them once what it does for each sync.
-    Together,
-}
-
-/// Files of an output that wait open for their sync: a flush may make hundreds of small tables.
-const MOST_UNSYNCED: usize = 16;
-
 #[derive(Debug)]
 struct OpenTable {
     number: u64,
     path: PathBuf,
     file: Arc<dyn File>,
     writer: TableWriter,
-}
-
-#[derive(Debug)]
-struct OpenValueLog {
-    path: PathBuf,
-    file: Arc<dyn File>,
-    writer: VlogWriter,
-}
-
-/// What was written, and synced but for what is listed as unsynced, and is not yet named by the
-/// manifest.
-#[derive(Debug, Default)]
-pub(crate) struct Written {
-    pub tables: Vec<Arc<TableRecord>>,
-    pub value_logs: Vec<ValueLogRecord>,
-    pub bytes: u64,
-    pub paths: Vec<PathBuf>,
-    unsynced: Vec<(PathBuf, Arc<dyn File>)>,
-}
-
-impl Written {
-    /// Both together.
-    pub(crate) fn and(mut self, other: Self) -> Self {
-        self.tables.extend(other.tables);
-        self.value_logs.extend(other.value_logs);
-        self.bytes += other.bytes;
-        self.paths.extend(other.paths);
-        self.unsynced.extend(other.unsynced);
-        self
-    }
-
-    /// Syncs all files, and the directory.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub(crate) fn sync(&mut self, storage: &Storage) -> Result<()> {
-        for (path, file) in std::mem::take(&mut self.unsynced) {
-            file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
-        }
-        match self.paths.as_slice() {
-            [] => Ok(()),
-            _ => storage.log.sync_directory(),
-        }
-    }
-
-    fn completed(&mut self, syncs: Syncs, path: PathBuf, file: Arc<dyn File>) -> Result<()> {
-        match syncs {
-            Syncs::Each => file.sync_data().map_err(|e| Error::io("sync", &path, e)),
-            Syncs::Together => {
-                // Whole, while others are written still.
-                file.start_write_back(0, 0);
-                self.unsynced.push((path, file));
-                // The one that has been written back for longest.
-                if self.unsynced.len() > MOST_UNSYNCED {
-                    let (path, file) = self.unsynced.remove(0);
-                    file.sync_data().map_err(|e| Error::io("sync", &path, e))?;
-                }
-                Ok(())
-            }
-        }
-    }
 }
 
 /// Takes versions in order and cuts them into tables. Dropped unfinished, it removes what it
@@ -137,9 +56,7 @@ pub(crate) struct TableOutput<'a> {
     /// How many of them the output has passed.
     bounds_passed: usize,
     table: Option<OpenTable>,
-    value_log: Option<OpenValueLog>,
-    /// Bytes at which another value log is started.
-    most_value_log_bytes: u64,
+    values: ValueLogOutput<'a>,
     written: Written,
     pointer: Vec<u8>,
 }
@@ -160,8 +77,7 @@ impl<'a> TableOutput<'a> {
             bounds,
             bounds_passed: 0,
             table: None,
-            value_log: None,
-            most_value_log_bytes: parts.env.largest_table_bytes().saturating_mul(2),
+            values: ValueLogOutput::new(parts, family, options),
             written: Written::default(),
             pointer: Vec::new(),
         }
@@ -182,14 +98,11 @@ impl<'a> TableOutput<'a> {
         // As commits do it: a block of a table has no value that is larger than the log would take.
         let threshold = self.options.klog_value_threshold.min(DIRECT_VALUE_BYTES);
         if meta.kind == ValueKind::Value && value.len() >= threshold {
-            let pointer = self.value_log()?.writer.append(value)?;
+            let pointer = self.values.append(value, self.place.syncs, &mut self.written)?;
             let mut encoded = std::mem::take(&mut self.pointer);
             encoded.clear();
             pointer.encode(&mut encoded);
             meta.kind = ValueKind::ValuePointer;
-            if self.value_log()?.writer.file_len() >= self.most_value_log_bytes {
-                self.finish_value_log()?;
-            }
             let added = self.table().and_then(|table| table.writer.add(key, meta, &encoded));
             self.pointer = encoded;
             return added;
@@ -206,18 +119,10 @@ impl<'a> TableOutput<'a> {
         self.bounds_passed > before
     }
 
-    fn create(&mut self, kind: FileKind) -> Result<(PathBuf, Arc<dyn File>)> {
-        let path = self.parts.env.path.join(kind.name());
-        let file = self.parts.env.vfs.open(&path, OpenMode::CreateNew);
-        let file = file.map_err(|e| Error::io("create", &path, e))?;
-        self.written.paths.push(path.clone());
-        Ok((path, file))
-    }
-
     fn table(&mut self) -> Result<&mut OpenTable> {
         if self.table.is_none() {
             let number = self.parts.storage.numbers.next();
-            let (path, file) = self.create(FileKind::Table(number))?;
+            let (path, file) = create(self.parts, &mut self.written, FileKind::Table(number))?;
             let (index, block_size) = index_form(self.options);
             let options = TableOptions {
                 index,
@@ -234,17 +139,6 @@ impl<'a> TableOutput<'a> {
             self.table = Some(OpenTable { number, path, file, writer });
         }
         self.table.as_mut().ok_or_else(|| Error::Internal("no open table".to_owned()))
-    }
-
-    fn value_log(&mut self) -> Result<&mut OpenValueLog> {
-        if self.value_log.is_none() {
-            let number = self.parts.storage.numbers.next();
-            let (path, file) = self.create(FileKind::ValueLog(number))?;
-            let options = VlogOptions { number, compression: self.options.compression };
-            let writer = VlogWriter::new(Arc::clone(&file), &path, options)?;
-            self.value_log = Some(OpenValueLog { path, file, writer });
-        }
-        self.value_log.as_mut().ok_or_else(|| Error::Internal("no open value log".to_owned()))
     }
 
     /// Ends the present table, so that the next version starts another.
@@ -272,16 +166,6 @@ impl<'a> TableOutput<'a> {
         }
     }
 
-    fn finish_value_log(&mut self) -> Result<()> {
-        let Some(log) = self.value_log.take() else { return Ok(()) };
-        let number = log.writer.number();
-        let summary = log.writer.finish()?;
-        self.written.completed(self.place.syncs, log.path, log.file)?;
-        self.written.bytes += summary.file_len;
-        self.written.value_logs.push(ValueLogRecord { number, bytes: summary.file_len });
-        Ok(())
-    }
-
     /// Completes all files, and syncs them and the directory unless that is for [`Written::sync`].
     /// Then what is returned may be named by the manifest; further versions go to other files.
     ///
@@ -289,7 +173,7 @@ impl<'a> TableOutput<'a> {
     /// [`Error::Io`]; everything written since the last call is removed when the output is dropped.
     pub(crate) fn complete(&mut self) -> Result<Written> {
         self.finish_table()?;
-        self.finish_value_log()?;
+        self.values.finish(self.place.syncs, &mut self.written)?;
         if self.place.syncs == Syncs::Each && !self.written.paths.is_empty() {
             self.parts.storage.log.sync_directory()?;
         }
@@ -301,21 +185,6 @@ impl Drop for TableOutput<'_> {
     fn drop(&mut self) {
         // What was completed is no longer listed.
         remove_all(self.parts.env.vfs.as_ref(), &self.written.paths);
-    }
-}
-
-/// Removes files that no manifest ever named.
-pub(crate) fn remove_all(vfs: &dyn Vfs, paths: &[PathBuf]) {
-    for path in paths {
-        // One that stays is unknown to the manifest and removed at the next open.
-        let _ = vfs.remove(path);
-    }
-}
-
-/// As [`remove_all`] for what outputs have completed.
-pub(crate) fn remove_written(vfs: &dyn Vfs, written: &[Written]) {
-    for written in written {
-        remove_all(vfs, &written.paths);
     }
 }
 

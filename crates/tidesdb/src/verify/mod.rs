@@ -56,7 +56,8 @@ struct SeenFiles {
     tables: BTreeSet<u64>,
     value_logs: BTreeSet<u64>,
     /// Those that are sound as a whole, whatever points into them.
-    sound_value_logs: BTreeSet<u64>,
+    /// By number, with the length up to which each was read.
+    sound_value_logs: BTreeMap<u64, u64>,
 }
 
 impl VerifyReport {
@@ -176,7 +177,9 @@ impl VerifyReport {
             }
         }
         for file in version.value_logs.values() {
-            if seen.sound_value_logs.contains(&file.number) {
+            let needed = file.life().whole_bytes();
+            let sound = seen.sound_value_logs.get(&file.number);
+            if sound.is_some_and(|&sound| needed > 0 && needed <= sound) {
                 continue;
             }
             self.value_log_files += u64::from(seen.value_logs.insert(file.number));
@@ -200,7 +203,14 @@ impl VerifyReport {
                 }
                 Ok(found) => {
                     self.bytes += found.file_len;
-                    seen.sound_value_logs.insert(file.number);
+                    // How long it must be is not known of one that nothing has closed.
+                    let checked = if known == 0 { check_pointers_into(view, file) } else { Ok(()) };
+                    match checked {
+                        Ok(()) => {
+                            seen.sound_value_logs.insert(file.number, found.file_len);
+                        }
+                        Err(e) => self.problems.push(e),
+                    }
                 }
                 Err(Error::Corruption { offset, .. }) if offset >= known => {
                     // Behind what is known to be whole lies what a power cut or a failed write

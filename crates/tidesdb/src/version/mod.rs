@@ -13,7 +13,7 @@
 //! | `set_aside` | why compactions leave a file alone |
 //! | `table_file`, `table_descriptor` | a table that is open or not, and its descriptor |
 //! | `value_log_file`, `value_log_life`, `value_pointers` | value logs, and who points into them |
-//! | `direct_values` | the value log that the largest values go to at their commit |
+//! | `value_log_appender`, `growing_value_logs` | value logs that are appended to again and again |
 //! | `range_tombstones`, `covered_tables` | range deletions, and tables that they cover wholly |
 //! | `range_deleted`, `measured_deletions` | how much of a table and of a run they hide |
 //! | `liveness`, `key_counts`, `space` | how much of the tables is garbage |
@@ -24,10 +24,10 @@
 
 mod catalog;
 mod covered_tables;
-mod direct_values;
 mod directory_lock;
 mod edit_check;
 mod file_context;
+mod growing_value_logs;
 mod key_counts;
 mod liveness;
 mod measured_deletions;
@@ -44,6 +44,7 @@ mod space;
 mod table_descriptor;
 mod table_file;
 mod torn_manifest;
+mod value_log_appender;
 mod value_log_file;
 mod value_log_garbage;
 mod value_log_life;
@@ -60,9 +61,11 @@ use tidesdb_sys::sync_points::sync_point;
 
 pub(crate) use self::catalog::{Catalog, InDoubt, restate_beside};
 pub(crate) use self::covered_tables::CoveredTables;
-pub(crate) use self::direct_values::{DirectValueWriter, OpenDirectFile};
 pub(crate) use self::directory_lock::DirectoryLock;
 pub(crate) use self::file_context::FileContext;
+pub(crate) use self::growing_value_logs::{
+    GrowingValueLog, GrowingValueLogs, full_value_log_bytes,
+};
 pub(crate) use self::key_counts::KeyCounts;
 pub(crate) use self::liveness::{LivenessCount, LivenessRules};
 pub(crate) use self::named_file::NamedFile;
@@ -79,6 +82,7 @@ pub(crate) use self::set_aside::{SetAsideChanges, unreadable_file};
 pub(crate) use self::space::{SpaceEstimate, are_bulk_deletions, collected_from};
 pub(crate) use self::table_file::{FilterAnswer, TableFile};
 pub(crate) use self::torn_manifest::TornManifest;
+pub(crate) use self::value_log_appender::{OpenForAppending, ValueLogAppender};
 pub(crate) use self::value_log_file::ValueLogFile;
 use self::value_log_garbage::ValueUse;
 pub(crate) use self::value_log_life::{Extent, ValueLogLife};

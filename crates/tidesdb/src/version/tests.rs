@@ -2,7 +2,7 @@
 
 use tidesdb_base::error::Error;
 use tidesdb_base::range_tombstone::RangeTombstone;
-use tidesdb_files::manifest::{TableRecord, ValueLogRecord};
+use tidesdb_files::manifest::TableRecord;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 use tidesdb_lockfree::sync::lock;
 
@@ -10,6 +10,11 @@ use super::measured_deletions::RangeDeleted;
 use super::test_tables::{KEYS, context, table};
 use super::value_log_life::{Extent, ValueLogLife};
 use super::*;
+
+/// The life of a value log of so many bytes that a flush has written.
+fn settled(bytes: u64) -> ValueLogLife {
+    ValueLogLife::Settled { extent: Extent::whole(bytes) }
+}
 
 fn totals(version: &Version) -> Vec<*const run::RunTotals> {
     version.runs.iter().map(|run| Arc::as_ptr(&run.totals)).collect()
@@ -164,7 +169,7 @@ fn the_deadest_value_logs_are_collected_first_and_not_too_many_at_once() {
     });
     let logs = live.map(|(number, _)| {
         let bytes = VLOG_HEADER_BYTES + 100_000;
-        (number, ValueLogFile::written(&context, ValueLogRecord { number, bytes }))
+        (number, ValueLogFile::new(&context, number, settled(bytes)))
     });
     let version = Version::of_tables(tables, BTreeMap::from(logs));
     for (most_bytes, wanted) in
@@ -195,7 +200,7 @@ fn what_runs_point_at_is_added_up_once_for_a_version() {
     });
     let logs = (0..=LOGS).map(|number| {
         let bytes = VLOG_HEADER_BYTES + 3000;
-        (number, ValueLogFile::written(&context, ValueLogRecord { number, bytes }))
+        (number, ValueLogFile::new(&context, number, settled(bytes)))
     });
     let mut version = Version::of_tables(tables, logs.collect());
     let references = (RUNS * LOGS / 2) as usize;
@@ -240,7 +245,7 @@ fn no_value_leaves_a_file_into_which_a_run_points_that_is_not_merged() {
     });
     let logs = [7, 8, 9].map(|number| {
         let bytes = VLOG_HEADER_BYTES + 100_000;
-        (number, ValueLogFile::written(&context, ValueLogRecord { number, bytes }))
+        (number, ValueLogFile::new(&context, number, settled(bytes)))
     });
     let version = Version::of_tables(pointing, BTreeMap::from(logs));
     assert!(version.mostly_dead_value_logs(1, u64::MAX).into_iter().eq([9]));
@@ -331,7 +336,7 @@ fn small_value_logs_that_no_other_table_points_into_are_joined_when_they_are_man
     let tables: Vec<_> = (1..=10).map(|n| table(&context, (1, n), n, n * KEYS)).collect();
     let log = |number| {
         let bytes = if number == 2 { 200_000 } else { 90_100 };
-        (number, ValueLogFile::written(&context, ValueLogRecord { number, bytes }))
+        (number, ValueLogFile::new(&context, number, settled(bytes)))
     };
     let mut version = Version::of_tables(tables.clone(), (1..=10).map(log).collect());
     let joined =

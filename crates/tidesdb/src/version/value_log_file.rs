@@ -9,13 +9,12 @@ use std::sync::{Arc, Mutex, Weak};
 use arc_swap::ArcSwapOption;
 use tidesdb_base::error::Result;
 use tidesdb_base::thread_buffer::{keep_buffer, take_buffer};
-use tidesdb_files::manifest::ValueLogRecord;
 use tidesdb_files::naming::FileKind;
 use tidesdb_files::vlog::{RecordReadahead, ValuePointer, VlogReader};
 use tidesdb_lockfree::sync::lock;
 
 use super::set_aside::SetAside;
-use super::value_log_life::{Extent, ValueLogLife};
+use super::value_log_life::ValueLogLife;
 use super::{FileContext, NamedFile};
 use crate::cache::{OpenFile, OpenKind};
 
@@ -60,12 +59,6 @@ impl ValueLogFile {
             recently_used: AtomicBool::new(false),
             set_aside,
         })
-    }
-
-    /// A file that a flush or a compaction has written.
-    pub(crate) fn written(context: &Arc<FileContext>, record: ValueLogRecord) -> Arc<Self> {
-        let life = ValueLogLife::Settled { extent: Extent::whole(record.bytes) };
-        Self::new(context, record.number, life)
     }
 
     /// Who may point into the file besides tables, and how long it is.

@@ -7,9 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use tidesdb_files::manifest::ValueLogRecord;
 use tidesdb_files::vlog::VLOG_HEADER_BYTES;
 
-use super::{Run, TableFile, Version};
+use super::{Run, TableFile, ValueLogLife, Version};
 
 /// A value-log file that is mostly garbage.
 struct MostlyDead {
@@ -154,6 +155,23 @@ impl Version {
     /// Whether any value-log file is mostly garbage.
     pub(crate) fn has_mostly_dead_value_logs(&self) -> bool {
         self.mostly_dead().next().is_some()
+    }
+
+    /// Whether a table points into the value log of that number.
+    pub(crate) fn points_into(&self, number: u64) -> bool {
+        self.value_use.of(&self.runs).contains_key(&number)
+    }
+
+    /// Those that are appended to, as far as tables point into them: as they are now.
+    pub(crate) fn growing_value_logs(&self) -> Vec<ValueLogRecord> {
+        let used = self.value_logs.values().filter(|file| self.points_into(file.number));
+        let growing = used.filter_map(|file| match file.life() {
+            ValueLogLife::Appending { bytes } => {
+                Some(ValueLogRecord { number: file.number, bytes })
+            }
+            _ => None,
+        });
+        growing.collect()
     }
 
     /// Numbers of the value-log files that no table points into and no commit may point into.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Appending --close--> Closed --settle--> Settled        a file that commits append to
-//!                                         Settled        one that a flush or a compaction wrote
+//! Appending ---full, or ended-----------> Settled        that flushes and compactions append to
 //!                      Closed <--replay-- Settled        commits of the log point into it
 //! ```
 //!
@@ -35,7 +35,8 @@ impl Extent {
 /// The state of a value log between its creation and its removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ValueLogLife {
-    /// Commits append values to the file. So many bytes are synced.
+    /// Values are appended to the file, by commits or by flushes and compactions. So many bytes are
+    /// synced.
     Appending { bytes: u64 },
     /// Nothing is appended any more. Commits up to this one may point into the file although no
     /// table does.

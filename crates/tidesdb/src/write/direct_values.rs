@@ -21,7 +21,7 @@ use super::WriteBatch;
 use super::batch::DirectValue;
 use crate::core::{CallerAtWork, Core};
 use crate::family::{FamilyState, View};
-use crate::version::{DirectValueWriter, Extent, OpenDirectFile, ValueLogFile, ValueLogLife};
+use crate::version::{Extent, OpenForAppending, ValueLogAppender, ValueLogFile, ValueLogLife};
 
 /// A file that is longer than this is closed and another one started.
 const FULL_FILE_BYTES: u64 = 256 << 20;
@@ -41,10 +41,10 @@ struct FileEnd {
 }
 
 /// A family and its writer, which no other commit uses until the commit is done.
-type LockedWriter<'a> = (&'a Arc<FamilyState>, MutexGuard<'a, Option<Box<DirectValueWriter>>>);
+type LockedWriter<'a> = (&'a Arc<FamilyState>, MutexGuard<'a, Option<Box<ValueLogAppender>>>);
 
 /// Where the file of a writer ends; `None` when there is none yet.
-fn end_of(writer: &Option<Box<DirectValueWriter>>) -> Option<FileEnd> {
+fn end_of(writer: &Option<Box<ValueLogAppender>>) -> Option<FileEnd> {
     let writer = writer.as_ref()?;
     Some(FileEnd { file: writer.options.number, summary: writer.summary })
 }
@@ -195,7 +195,7 @@ impl Core {
     fn append_values<'a>(
         &self,
         family: &Arc<FamilyState>,
-        writer: &mut Option<Box<DirectValueWriter>>,
+        writer: &mut Option<Box<ValueLogAppender>>,
         batch: &'a WriteBatch,
         pointers: &mut Vec<Pointer<'a>>,
     ) -> Result<()> {
@@ -235,7 +235,7 @@ impl Core {
         &self,
         family: &Arc<FamilyState>,
         closed: Option<Change>,
-    ) -> Result<DirectValueWriter> {
+    ) -> Result<ValueLogAppender> {
         let number = self.storage.numbers.next();
         let path = self.env.path.join(FileKind::ValueLog(number).name());
         let file = self.env.vfs.open(&path, OpenMode::CreateNew);
@@ -277,7 +277,7 @@ impl Core {
             self.submit(Lane::Housekeeping, move |core| core.freeze_and_flush(&family, 0));
         }
         let summary = writer.summary();
-        let open = Some(OpenDirectFile { file, writer, sync_failed: false });
-        Ok(DirectValueWriter { path, options, open, known, summary, started_with: summary })
+        let open = Some(OpenForAppending { file, writer, sync_failed: false });
+        Ok(ValueLogAppender { path, options, open, known, summary, started_with: summary })
     }
 }

@@ -1,12 +1,11 @@
-//! Value logs that large values of commits went to, and that take no more: what the manifest is to
-//! know of them.
+//! Value logs that were appended to, and that take no more: what the manifest is to know of them.
 
 use tidesdb_files::manifest::{Change, ValueLogRecord};
 use tidesdb_lockfree::sync::lock;
 
 use super::Storage;
 use crate::family::FamilyState;
-use crate::version::{DirectValueWriter, Extent};
+use crate::version::{Extent, ValueLogAppender, ValueLogLife};
 
 impl Storage {
     /// Ends the value log that the family's largest values go to, so that compactions may collect
@@ -17,12 +16,34 @@ impl Storage {
         self.close_locked(family, &mut writer)
     }
 
-    /// Records a closed file in the manifest.
-    pub(crate) fn list_closed_file(&self, family: &FamilyState, closed: Change) {
+    /// Ends the value logs that flushes and compactions of the family append to, so that
+    /// compactions may collect them. Those that one is appending to now stay as they are. Returns
+    /// what the manifest is to record, which may as well be lost.
+    pub(crate) fn close_growing_files(&self, family: &FamilyState) -> Vec<Change> {
+        let ended = family.growing_value_logs.take_idle().into_iter().map(|complete| {
+            let (number, bytes) = (complete.options.number, complete.summary.file_len);
+            let extent = Extent::whole(bytes);
+            complete.known.change_life(|life| *life = ValueLogLife::Settled { extent });
+            let file = ValueLogRecord { number, bytes };
+            Change::AddValueLog { family: family.id, file }
+        });
+        ended.collect()
+    }
+
+    /// Records closed files in the manifest.
+    pub(crate) fn list_closed_files(
+        &self,
+        family: &FamilyState,
+        closed: impl IntoIterator<Item = Change>,
+    ) {
+        let mut closed = closed.into_iter().peekable();
+        if closed.peek().is_none() {
+            return;
+        }
         let mut catalog = lock(&self.catalog);
-        let closed = catalog.still_listed([closed]);
+        let closed = catalog.still_listed(closed);
         if !family.is_dropped() && !closed.is_empty() {
-            // Without it the next opening takes the length of the file.
+            // Without it the next opening takes the lengths of the files.
             let _ = catalog.commit(closed);
         }
     }
@@ -32,7 +53,7 @@ impl Storage {
     pub(crate) fn close_locked(
         &self,
         family: &FamilyState,
-        writer: &mut Option<Box<DirectValueWriter>>,
+        writer: &mut Option<Box<ValueLogAppender>>,
     ) -> Option<Change> {
         writer.take().map(|open| self.closed_value_log(family, &open))
     }
@@ -42,7 +63,7 @@ impl Storage {
     pub(crate) fn closed_value_log(
         &self,
         family: &FamilyState,
-        complete: &DirectValueWriter,
+        complete: &ValueLogAppender,
     ) -> Change {
         let bytes = complete.summary.file_len;
         let through = self.log.published();

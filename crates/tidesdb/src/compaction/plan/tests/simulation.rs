@@ -18,6 +18,8 @@
 //! cargo test --release -p tidesdb --lib simulation -- --ignored --nocapture
 //! ```
 //!
+//! Only the load that `SIMULATED_LOAD` names, if it is set.
+//!
 //! | file | what |
 //! |---|---|
 //! | `load` | what writers put |
@@ -57,12 +59,14 @@ fn simulate(policy: &dyn Policy, load: &Load, gigabytes: f64) -> Report {
 #[ignore = "takes an hour; docs/design/0004-simulated-scale.md shows it"]
 fn table_of_all_sizes() {
     println!("{:>5} {:<9} {:<9}{}", "GB", "load", "policy", Report::HEAD);
-    for load in Load::all() {
+    let wanted = std::env::var("SIMULATED_LOAD").ok();
+    let is_wanted = |load: &Load| wanted.as_ref().is_none_or(|name| name == load.name);
+    for load in Load::all().into_iter().filter(is_wanted) {
         for gigabytes in [1.0, 10.0, 100.0, 1_000.0, 10_000.0] {
             simulate(&READ, &load, gigabytes);
         }
     }
-    for load in Load::all() {
+    for load in Load::all().into_iter().filter(is_wanted) {
         let others: [&dyn Policy; 4] =
             [&TidesDb { is_read: false }, &Leveled::default(), &Universal, &Spooky];
         for policy in others {

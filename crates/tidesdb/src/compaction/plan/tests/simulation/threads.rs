@@ -110,7 +110,7 @@ impl World {
         let mut merges = std::mem::take(&mut self.merges);
         if let Some(merge) = merges.get_mut(at) {
             merge.begin_step(from, &mut self.ground());
-            self.logs.begin(merge.step.values);
+            self.logs.append(merge.step.values, self.options.write_buffer_size);
             self.measures.note_step(merge.step.bytes);
         }
         self.merges = merges;

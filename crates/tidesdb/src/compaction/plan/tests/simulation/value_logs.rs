@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::tables::{Entry, Run, Table};
+use crate::version::full_value_log_bytes;
 
 /// Values that a compaction moves at least, and the part of a write buffer below which value logs
 /// are joined, if they are so many; as in the engine.
@@ -14,15 +15,18 @@ const LEAST_JOINED: usize = 8;
 #[derive(Clone, Copy, Debug, Default)]
 struct Wal {
     bytes: f64,
-    /// Entries of the sample that it was written for, and that tables point at; 0 when it is gone.
+    /// Entries of the sample that it was written for, and that tables point at.
     entries: u32,
     references: u32,
+    /// Nothing is appended to it any more.
+    is_full: bool,
+    is_gone: bool,
 }
 
 impl Wal {
     /// More than half is garbage, but not all.
     fn is_mostly_dead(&self) -> bool {
-        self.references > 0 && self.references * 2 < self.entries
+        self.is_full && self.references > 0 && self.references * 2 < self.entries
     }
 }
 
@@ -35,17 +39,22 @@ pub(super) struct ValueLogs {
     logs: Vec<Wal>,
     /// Bytes of those that are there.
     pub bytes: f64,
+    /// How many values tables point at.
+    referenced: u64,
     pub mostly_dead: BTreeSet<u32>,
 }
 
 impl ValueLogs {
     pub(super) fn new(value_bytes: f64) -> Self {
-        Self { value_bytes, logs: vec![Wal::default()], bytes: 0.0, mostly_dead: BTreeSet::new() }
+        let none = Wal { is_full: true, is_gone: true, ..Wal::default() };
+        let (logs, mostly_dead) = (vec![none], BTreeSet::new());
+        Self { value_bytes, logs, bytes: 0.0, referenced: 0, mostly_dead }
     }
 
-    /// The number of the next one.
-    pub(super) fn next(&self) -> u32 {
-        self.logs.len() as u32
+    /// The number of the one that values go to now. The engine has one for each thread.
+    pub(super) fn growing(&self) -> u32 {
+        let last = self.logs.last().is_some_and(|log| !log.is_full);
+        self.logs.len() as u32 - u32::from(last)
     }
 
     /// How many there are.
@@ -53,21 +62,33 @@ impl ValueLogs {
         self.logs.iter().filter(|log| log.references > 0).count()
     }
 
-    /// Moves the values of some entries to a new one, if values do not lie in tables.
-    pub(super) fn separate(&mut self, entries: &mut [Entry]) {
+    /// Moves the values of some entries to one, if values do not lie in tables.
+    pub(super) fn separate(&mut self, entries: &mut [Entry], write_buffer: usize) {
         if self.value_bytes > 0.0 {
-            let (log, bytes) = (self.next(), entries.len() as f64 * self.value_bytes);
+            let (log, bytes) = (self.growing(), entries.len() as f64 * self.value_bytes);
             entries.iter_mut().for_each(|entry| entry.log = log);
-            self.begin(bytes);
+            self.append(bytes, write_buffer);
             self.bytes += bytes;
         }
     }
 
-    /// Begins a new one, whose bytes count when it is there.
-    pub(super) fn begin(&mut self, bytes: f64) {
-        if bytes > 0.0 {
-            let entries = (bytes / self.value_bytes).round() as u32;
-            self.logs.push(Wal { bytes, entries, references: 0 });
+    /// Appends to the present one, or begins another. The bytes count when they are there.
+    pub(super) fn append(&mut self, bytes: f64, write_buffer: usize) {
+        if bytes <= 0.0 {
+            return;
+        }
+        let number = self.growing();
+        if number as usize == self.logs.len() {
+            self.logs.push(Wal::default());
+        }
+        let values = self.referenced as f64 * self.value_bytes;
+        let full_bytes = full_value_log_bytes(values as u64, write_buffer as u64);
+        let Some(log) = self.logs.last_mut() else { return };
+        log.entries += (bytes / self.value_bytes).round() as u32;
+        log.bytes += bytes;
+        log.is_full = log.bytes >= full_bytes as f64;
+        if log.is_mostly_dead() {
+            self.mostly_dead.insert(number);
         }
     }
 
@@ -79,11 +100,16 @@ impl ValueLogs {
         }
         for entry in tables.iter().flat_map(|table| &table.entries) {
             let Some(log) = self.logs.get_mut(entry.log as usize) else { continue };
+            self.referenced = self.referenced.saturating_add_signed(i64::from(sign));
             let was_dead = log.is_mostly_dead();
             log.references = log.references.saturating_add_signed(sign);
-            if log.references == 0 {
-                self.bytes -= log.bytes;
+            let is_gone = log.is_full && log.references == 0;
+            match (log.is_gone, is_gone) {
+                (false, true) => self.bytes -= log.bytes,
+                (true, false) => self.bytes += log.bytes,
+                _ => {}
             }
+            log.is_gone = is_gone;
             match (was_dead, log.is_mostly_dead()) {
                 (false, true) => self.mostly_dead.insert(entry.log),
                 (true, false) => self.mostly_dead.remove(&entry.log),
@@ -130,7 +156,7 @@ impl ValueLogs {
         });
         let mut emptied: BTreeSet<u32> = chosen.map(|(_, log)| log).collect();
         let most_bytes = (write_buffer / SMALL_PART) as f64;
-        let is_small = |log: &Wal| log.references > 0 && log.bytes <= most_bytes;
+        let is_small = |log: &Wal| log.is_full && log.references > 0 && log.bytes <= most_bytes;
         if self.logs.iter().filter(|log| is_small(log)).count() < LEAST_JOINED {
             return emptied;
         }

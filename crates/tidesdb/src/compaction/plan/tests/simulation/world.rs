@@ -101,8 +101,10 @@ impl World {
             load,
         };
         let mut present = world.source.present();
-        // As flushes wrote them: a value log for each.
-        present.chunks_mut(per_flush as usize).for_each(|part| world.logs.separate(part));
+        // As flushes wrote them.
+        let write_buffer = world.options.write_buffer_size;
+        let flushes = present.chunks_mut(per_flush as usize);
+        flushes.for_each(|part| world.logs.separate(part, write_buffer));
         world.add_run(policy.level_of(bytes * load.present), present, true);
         world.estimate.change(f64::MAX);
         world.estimate.renew(&world.runs, &world.rules());
@@ -135,7 +137,7 @@ impl World {
             now: self.now,
             slices: &self.slices,
             last_number: &mut self.last_number,
-            new_log: self.logs.next(),
+            new_log: self.logs.growing(),
         }
     }
 
@@ -235,7 +237,7 @@ impl World {
         entries.sort_by_key(|entry| entry.key);
         entries.dedup_by_key(|entry| entry.key);
         entries.iter_mut().for_each(|entry| entry.sequence = self.sequence);
-        self.logs.separate(&mut entries);
+        self.logs.separate(&mut entries, self.options.write_buffer_size);
         let scattered = self.source.is_scattered();
         self.add_run(1, entries, scattered);
     }

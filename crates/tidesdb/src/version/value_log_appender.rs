@@ -1,5 +1,6 @@
-//! The value log that the largest values of a family go to, at the commit: what is known of it
-//! while it grows. `write/direct_values.rs` writes it.
+//! A value log that is appended to again and again: what is known of it between two times.
+//! `write/direct_values.rs` appends the largest values to one at their commit, flushes and
+//! compactions to those of [`super::GrowingValueLogs`].
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,31 +11,31 @@ use tidesdb_sys::vfs::{File, OpenMode, Vfs};
 
 use super::{ValueLogFile, ValueLogLife};
 
-/// The value log that a family's largest values go to. Its file is open while a commit writes:
-/// there may be very many families.
+/// A value log to whose end values are appended. Its file is open while that is done: there may be
+/// very many families.
 #[derive(Debug)]
-pub(crate) struct DirectValueWriter {
+pub(crate) struct ValueLogAppender {
     pub path: PathBuf,
     pub options: VlogOptions,
-    pub open: Option<OpenDirectFile>,
+    pub open: Option<OpenForAppending>,
     pub known: Arc<ValueLogFile>,
-    /// What the file holds for commits that are over.
+    /// What the file holds for those who are done with it.
     pub summary: VlogSummary,
     /// What the file holds without any value.
     pub started_with: VlogSummary,
 }
 
-/// The file of a [`DirectValueWriter`] while a commit writes to it.
+/// The file of a [`ValueLogAppender`] while it is written to.
 #[derive(Debug)]
-pub(crate) struct OpenDirectFile {
+pub(crate) struct OpenForAppending {
     pub file: Arc<dyn File>,
     pub writer: VlogWriter,
     pub sync_failed: bool,
 }
 
-impl DirectValueWriter {
+impl ValueLogAppender {
     /// The open file, at whose end values are appended.
-    pub(crate) fn open(&mut self, vfs: &dyn Vfs) -> Result<&mut OpenDirectFile> {
+    pub(crate) fn open(&mut self, vfs: &dyn Vfs) -> Result<&mut OpenForAppending> {
         let open = match self.open.take() {
             Some(open) => open,
             None => {
@@ -42,13 +43,13 @@ impl DirectValueWriter {
                 let file = file.map_err(|e| Error::missing_or_io("open", &self.path, e))?;
                 let writer =
                     VlogWriter::resume(Arc::clone(&file), &self.path, self.options, self.summary);
-                OpenDirectFile { file, writer, sync_failed: false }
+                OpenForAppending { file, writer, sync_failed: false }
             }
         };
         Ok(self.open.insert(open))
     }
 
-    /// The commit is over, and what it has appended counts.
+    /// What was appended counts from now on.
     pub(crate) fn keep(&mut self) {
         if let Some(open) = self.open.take() {
             self.summary = open.writer.summary();
@@ -57,7 +58,7 @@ impl DirectValueWriter {
         }
     }
 
-    /// Cuts off what the commit has appended. False when the end of the file is not known any more.
+    /// Cuts off what was appended. False when the end of the file is not known any more.
     pub(crate) fn cut(&mut self, to: VlogSummary) -> bool {
         self.summary = to;
         let bytes = to.file_len;
