@@ -81,7 +81,11 @@ impl ValueLogs {
         if number as usize == self.logs.len() {
             self.logs.push(Wal::default());
         }
-        let values = self.referenced as f64 * self.value_bytes;
+        // While what is there at first is made, no table points at it.
+        let values = match self.referenced {
+            0 => self.bytes,
+            referenced => referenced as f64 * self.value_bytes,
+        };
         let full_bytes = full_value_log_bytes(values as u64, write_buffer as u64);
         let Some(log) = self.logs.last_mut() else { return };
         log.entries += (bytes / self.value_bytes).round() as u32;
