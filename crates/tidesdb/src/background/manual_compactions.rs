@@ -171,6 +171,8 @@ impl Core {
             self.compact_chosen(family, WaitLimit::WhileTheyGetOn, choose, check)
         };
         merge()?;
+        // Those that compactions before it have appended to.
+        self.storage.list_closed_files(family, self.storage.close_growing_files(family));
         if family.current_version().has_mostly_dead_value_logs() {
             // What the compaction dropped had kept them alive.
             merge()?;

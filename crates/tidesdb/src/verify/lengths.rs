@@ -15,6 +15,14 @@ pub(crate) fn check_files(env: &Environment, families: &Families) -> Result<Vec<
     let (vfs, dir) = (env.vfs.as_ref(), env.path.as_path());
     // Before the directory is listed: the files of a view stay as long as it is held.
     let views: Vec<_> = families.all().into_iter().map(|family| family.view.load_full()).collect();
+    // Values may be appended to one meanwhile.
+    let least_bytes: Vec<BTreeMap<u64, u64>> = views
+        .iter()
+        .map(|view| {
+            let logs = view.version.value_logs.values();
+            logs.map(|file| (file.number, file.life().whole_bytes())).collect()
+        })
+        .collect();
     let listed = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
     let found: BTreeMap<&str, &DirEntry> =
         listed.iter().map(|entry| (entry.name.as_str(), entry)).collect();
@@ -32,13 +40,13 @@ pub(crate) fn check_files(env: &Environment, families: &Families) -> Result<Vec<
             problems.push(Error::corruption(path, 0, detail));
         }
     };
-    for version in views.iter().map(|view| &view.version) {
+    for (version, least_bytes) in views.iter().map(|view| &view.version).zip(&least_bytes) {
         for table in version.tables() {
             let bytes = table.record.bytes;
             check(table.path(), &|len| len == bytes, format!("a file of {bytes} bytes"));
         }
         for file in version.value_logs.values() {
-            let least = file.life().whole_bytes();
+            let least = least_bytes.get(&file.number).copied().unwrap_or(0);
             check(file.path(), &|len| len >= least, format!("a file of {least} bytes or more"));
         }
     }

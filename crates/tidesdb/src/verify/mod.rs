@@ -176,6 +176,8 @@ impl VerifyReport {
                 self.problems.push(Error::corruption(name, 0, detail));
             }
         }
+        // Those that nothing has closed since they were appended to, with their lengths.
+        let mut unclosed = BTreeMap::new();
         for file in version.value_logs.values() {
             let needed = file.life().whole_bytes();
             let sound = seen.sound_value_logs.get(&file.number);
@@ -203,27 +205,53 @@ impl VerifyReport {
                 }
                 Ok(found) => {
                     self.bytes += found.file_len;
-                    // How long it must be is not known of one that nothing has closed.
-                    let checked = if known == 0 { check_pointers_into(view, file) } else { Ok(()) };
-                    match checked {
-                        Ok(()) => {
-                            seen.sound_value_logs.insert(file.number, found.file_len);
-                        }
-                        Err(e) => self.problems.push(e),
+                    if known == 0 {
+                        unclosed.insert(file.number, (file, found.file_len));
+                    } else {
+                        seen.sound_value_logs.insert(file.number, known);
                     }
                 }
                 Err(Error::Corruption { offset, .. }) if offset >= known => {
                     // Behind what is known to be whole lies what a power cut or a failed write
                     // left of commits that never were; only what is pointed at must be whole.
                     self.bytes += known;
-                    if let Err(e) = check_pointers_into(view, file) {
-                        self.problems.push(e);
+                    let checked = check_pointers_into(view, file, step);
+                    if step.ended().is_some() {
+                        return;
                     }
+                    self.problems.extend(checked.err());
                 }
                 Err(_) if step.ended().is_some() => return,
                 Err(first) => self.problems.extend(damage::of_value_log(file, known, first)),
             }
         }
+        self.check_lengths(view, unclosed, step);
+    }
+
+    /// Looks whether value logs, which are whole up to some length, are as long as what points into
+    /// them asks for. The manifest does not say how long they must be.
+    fn check_lengths(
+        &mut self,
+        view: &View,
+        mut unclosed: BTreeMap<u64, (&Arc<ValueLogFile>, u64)>,
+        step: &mut Step<'_>,
+    ) {
+        let numbers: BTreeSet<u64> = unclosed.keys().copied().collect();
+        if numbers.is_empty() {
+            return;
+        }
+        // A table that can't be read is reported where it was checked.
+        let _ = each_pointer_into(view, &numbers, step, &mut |pointer| {
+            let end = pointer.offset.saturating_add(pointer.record_bytes());
+            if let Some((file, bytes)) = unclosed.get(&pointer.file)
+                && end > *bytes
+            {
+                let detail = format!("the file ends early, a value needs {end} bytes of it");
+                self.problems.push(Error::corruption(file.path(), *bytes, detail));
+                unclosed.remove(&pointer.file);
+            }
+            Ok(())
+        });
     }
 }
 
@@ -239,11 +267,24 @@ fn bytes_of(families: &[Arc<View>]) -> u64 {
 }
 
 /// Reads every value of a file that tables or memtables point at.
-fn check_pointers_into(view: &View, file: &ValueLogFile) -> Result<()> {
+fn check_pointers_into(view: &View, file: &ValueLogFile, step: &mut Step<'_>) -> Result<()> {
     let mut value = Vec::new();
+    let numbers = BTreeSet::from([file.number]);
+    let mut read = |pointer: &ValuePointer| file.read(pointer, &mut value);
+    each_pointer_into(view, &numbers, step, &mut read)
+}
+
+/// Calls `check` with each pointer of tables and memtables into the value logs of these numbers.
+/// Ends with the first error; goes on with the next table where one can't be read, and returns why.
+fn each_pointer_into(
+    view: &View,
+    numbers: &BTreeSet<u64>,
+    step: &mut Step<'_>,
+    check: &mut dyn FnMut(&ValuePointer) -> Result<()>,
+) -> Result<()> {
     let mut check = |kind: ValueKind, encoded: &[u8]| match ValuePointer::decode(encoded) {
-        Ok(pointer) if kind == ValueKind::ValuePointer && pointer.file == file.number => {
-            file.read(&pointer, &mut value)
+        Ok(pointer) if kind == ValueKind::ValuePointer && numbers.contains(&pointer.file) => {
+            check(&pointer)
         }
         _ => Ok(()),
     };
@@ -258,18 +299,30 @@ fn check_pointers_into(view: &View, file: &ValueLogFile) -> Result<()> {
         }
     }
     let points = |table: &&Arc<TableFile>| {
-        table.record.value_references.iter().any(|&(number, _)| number == file.number)
+        table.record.value_references.iter().any(|(number, _)| numbers.contains(number))
     };
+    let mut unreadable = Ok(());
     for table in view.version.tables().filter(points) {
-        let Some(open) = table.table()?.as_ref().map(Arc::clone) else { continue };
+        step.add(0)?;
+        let open = match table.table() {
+            Ok(open) => open.as_ref().map(Arc::clone),
+            Err(e) => {
+                unreadable = Err(e);
+                continue;
+            }
+        };
+        let Some(open) = open else { continue };
         let mut entries = TableIterator::new(open, Uncached, Readahead::Bytes(READAHEAD_BYTES));
-        entries.seek_to_first()?;
-        while entries.valid() {
+        let mut moved = entries.seek_to_first();
+        while moved.is_ok() && entries.valid() {
             check(entries.meta().kind, entries.value())?;
-            entries.next()?;
+            moved = entries.next();
+        }
+        if moved.is_err() {
+            unreadable = moved;
         }
     }
-    Ok(())
+    unreadable
 }
 
 /// A range of keys as it is reported.
