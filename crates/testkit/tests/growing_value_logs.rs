@@ -72,6 +72,19 @@ fn flushed(family: &Family, flushes: u64) -> Model {
     model
 }
 
+/// Value logs of which three of four values are deleted, and what is left.
+fn with_garbage(family: &Family) -> Model {
+    let mut model = flushed(family, FLUSHES);
+    for number in 0..FLUSHES {
+        for n in 1..VALUES {
+            family.delete(&key(number, n)).unwrap();
+            model.remove(&key(number, n));
+        }
+    }
+    family.flush().unwrap();
+    model
+}
+
 fn check_contents(family: &Family, model: &Model, what: &str) {
     for (key, value) in model {
         let found = family.get(key).unwrap();
@@ -289,15 +302,7 @@ fn a_compaction_that_appends_loses_nothing_when_the_power_fails() {
     let sim = SimVfs::new(6);
     let (db, _scheduler) = try_open(Arc::clone(&sim) as _).unwrap();
     let family = db.create_family("values", family_options()).unwrap();
-    let mut model = flushed(&family, FLUSHES);
-    for number in 0..FLUSHES {
-        // Three of four values of each log are garbage.
-        for n in 1..VALUES {
-            family.delete(&key(number, n)).unwrap();
-            model.remove(&key(number, n));
-        }
-    }
-    family.flush().unwrap();
+    let model = with_garbage(&family);
     let images = images_of(&sim, || family.compact().unwrap());
     assert!(images.len() >= 10, "{} images", images.len());
     for (at, image) in images.iter().enumerate() {
@@ -418,14 +423,7 @@ fn copies_are_whole_whatever_is_appended_meanwhile() {
     let sim = SimVfs::new(11);
     let (db, _scheduler) = try_open(Arc::clone(&sim) as _).unwrap();
     let family = db.create_family("values", family_options()).unwrap();
-    let mut model = flushed(&family, FLUSHES);
-    for number in 0..FLUSHES {
-        for n in 1..VALUES {
-            family.delete(&key(number, n)).unwrap();
-            model.remove(&key(number, n));
-        }
-    }
-    family.flush().unwrap();
+    let model = with_garbage(&family);
     let (to_copy, in_copies) = (Mutex::new(Some(db.clone())), Arc::new(AtomicUsize::new(0)));
     let copied = Arc::clone(&in_copies);
     sim.on_mutation(Some(Arc::new(move |_, change| {

@@ -179,14 +179,13 @@ impl VerifyReport {
         // Those that nothing has closed since they were appended to, with their lengths.
         let mut unclosed = BTreeMap::new();
         for file in version.value_logs.values() {
-            let needed = file.life().whole_bytes();
+            // Read first: values may be appended to the file while it is verified.
+            let known = file.life().whole_bytes();
             let sound = seen.sound_value_logs.get(&file.number);
-            if sound.is_some_and(|&sound| needed > 0 && needed <= sound) {
+            if sound.is_some_and(|&sound| known > 0 && known <= sound) {
                 continue;
             }
             self.value_log_files += u64::from(seen.value_logs.insert(file.number));
-            // Read first: commits may append to the file while it is verified.
-            let known = file.life().whole_bytes();
             if step.ended().is_some() {
                 return;
             }

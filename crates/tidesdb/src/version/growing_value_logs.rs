@@ -84,9 +84,14 @@ impl GrowingValueLogs {
         unused.for_each(|appender| settle(&appender.known, appender.summary.file_len));
     }
 
-    /// All of them, to which nothing will be appended any more.
-    pub(crate) fn take_idle(&self) -> Vec<ValueLogAppender> {
-        std::mem::take(&mut lock(&self.0).appenders)
+    /// Appends to none of them any more. Returns what the manifest is to say of them.
+    pub(crate) fn settle_all(&self) -> Vec<ValueLogRecord> {
+        let ended = std::mem::take(&mut lock(&self.0).appenders).into_iter().map(|appender| {
+            let (number, bytes) = (appender.options.number, appender.summary.file_len);
+            settle(&appender.known, bytes);
+            ValueLogRecord { number, bytes }
+        });
+        ended.collect()
     }
 
     /// The family is dropped: lets go of them, and of those that outputs have when they are done.

@@ -5,7 +5,7 @@ use tidesdb_lockfree::sync::lock;
 
 use super::Storage;
 use crate::family::FamilyState;
-use crate::version::{Extent, ValueLogAppender, ValueLogLife};
+use crate::version::{Extent, ValueLogAppender};
 
 impl Storage {
     /// Ends the value log that the family's largest values go to, so that compactions may collect
@@ -20,14 +20,8 @@ impl Storage {
     /// compactions may collect them. Those that one is appending to now stay as they are. Returns
     /// what the manifest is to record, which may as well be lost.
     pub(crate) fn close_growing_files(&self, family: &FamilyState) -> Vec<Change> {
-        let ended = family.growing_value_logs.take_idle().into_iter().map(|complete| {
-            let (number, bytes) = (complete.options.number, complete.summary.file_len);
-            let extent = Extent::whole(bytes);
-            complete.known.change_life(|life| *life = ValueLogLife::Settled { extent });
-            let file = ValueLogRecord { number, bytes };
-            Change::AddValueLog { family: family.id, file }
-        });
-        ended.collect()
+        let ended = family.growing_value_logs.settle_all().into_iter();
+        ended.map(|file| Change::AddValueLog { family: family.id, file }).collect()
     }
 
     /// Records closed files in the manifest.
